@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, each
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import Choice, Search, held_out, searches, seeds
 from pipeline.reports.tables import Table, of_datasets
-from pipeline.reports.variations import Variation, variations
+from pipeline.reports.variations import Changes, Variation, variations
 
 NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
 SETS = {**{name: name for name in NAMES}, "mnist": "MNIST"}
@@ -32,15 +31,15 @@ ABLATED = {
     **{name: name for name in ("svmguide1", "vehicle", "dna", "pendigits", "usps")},
     "synthetic": "synthetic_half",
 }
-METHODS = dict.fromkeys(("oneshot", "fedavg", "fedprox", "fl_hc", "fedavgr"), "")  # labelled as everywhere
-WEIGHTS = ("alpha", "beta", "gamma")
+METHOD = "fedavgr"
+METHODS = dict.fromkeys(("oneshot", "fedavg", "fedprox", "fl_hc", METHOD), "")  # labelled as everywhere
+SETTING = ("table2", "shards", "fedavg")
 NEAR_PRINTED = {"svmguide1": 0.4, "vehicle": 0.4, "dna": 0.1, "pendigits": 0.6, "satimage": 0.9}
-FEW = 3
-PLAIN: Mapping[str, tuple[tuple[str, Any], ...]] = {
+PLAIN: Mapping[str, Changes] = {
     "fedprox": (("algorithm.mu", 0.01),),
     "fedavgr": (("algorithm.beta", 0.01), ("algorithm.gamma", 1.0)),
 }
-LEFT = {"fedavgr_non": "", "fedavgr_w": "alpha", "fedavgr_phi": "beta", "fedavgr_mmd": "gamma"}
+WEIGHTS = {"fedavgr_w": "alpha", "fedavgr_phi": "beta", "fedavgr_mmd": "gamma"}
 LABELS = {
     "fedavgr_non": "no regulariser",
     "fedavgr_w": "trace norm of W",
@@ -61,11 +60,11 @@ def split(dataset: str) -> str:
     return "natural" if dataset.startswith("synthetic") else "shards"
 
 
-def without(row: str) -> tuple[tuple[str, Any], ...]:
+def without(row: str) -> Changes:
     """Return the changes that leave only one regulariser, or none; empty for the full method."""
-    if row not in LEFT:
+    if row == METHOD:
         return ()
-    return tuple((f"algorithm.{weight}", 0.0) for weight in WEIGHTS if weight != LEFT[row])
+    return tuple((f"algorithm.{weight}", 0.0) for other, weight in WEIGHTS.items() if other != row)
 
 
 def sets(labels: Mapping[str, str]) -> Callable[[PaperParams], tuple[Column, ...]]:
@@ -87,15 +86,10 @@ def searched(params: PaperParams, column: str, search: Search, choice: Choice) -
 
 TABLES: Mapping[str, Table] = {
     "table1": of_datasets(
-        "Table 1",
-        ("classes", "training_size", "testing_size", "features"),
-        SETS,
-        *("table2", "shards", "fedavg"),
+        "Table 1", ("classes", "training_size", "testing_size", "features"), SETS, *SETTING
     ),
     "clients": replace(
-        of_datasets(
-            "Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *("table2", "shards", "fedavg")
-        ),
+        of_datasets("Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *SETTING),
         title="Skew, sizes and labels of the clients",
         unit="per cent, and a count",
         decimals=1,
@@ -122,7 +116,7 @@ TABLES: Mapping[str, Table] = {
         {name: Variation("", name) for name in ("centralised", "fedavg")},
         {name: name for name in NAMES},
         lambda params, method, column, changes: Query(
-            "table2", column, "shards", method, changes, params.seeds[:FEW]
+            "table2", column, "shards", method, changes, params.seeds[:3]
         ),
     ),
     "table3": Table(
@@ -142,8 +136,6 @@ SEARCHES = searches(
 )
 
 
-METHOD = "fedavgr"
-SHOWN = (0.0, 0.3, 0.6, 1.0)
 COLUMN = "synthetic_one"
 ROWS = 50
 BOUNDED = ("fedavg", "fedprox", "fedavgr")
@@ -155,14 +147,13 @@ TERMS = {
     "g2": "G2",
     "g3": "G3",
 }
-FROM_ZERO = ("discrepancy", "mmd")
 CHI_SQUARED = "chi_squared"
 
 
 def rounds(params: PaperParams) -> tuple[int, ...]:
     """Return the rounds 0, 30, 60 and 100 of 100, or as many hundredths of fewer."""
     last = params.regimes["mmd"].training.rounds or 0
-    return tuple(sorted({round(share * last) for share in SHOWN}))
+    return tuple(sorted({round(share * last) for share in (0.0, 0.3, 0.6, 1.0)}))
 
 
 def queries(params: PaperParams) -> dict[Cell, Query]:
@@ -226,9 +217,8 @@ def features_of(facts: RunFacts) -> dict[int, tuple[NDArray[np.floating], NDArra
 
 def farthest(features: NDArray[np.floating], client: NDArray[np.int64]) -> int:
     """Return the client whose mean feature is farthest from the mean of all; the lowest id among equals."""
-    mean = features.mean(axis=0)
-    distances = {int(k): float(np.linalg.norm(features[client == k].mean(axis=0) - mean)) for k in client}
-    return max(sorted(distances), key=distances.__getitem__)
+    clients, mean = np.unique(client), features.mean(axis=0)
+    return int(max(clients, key=lambda k: np.linalg.norm(features[client == k].mean(axis=0) - mean)))
 
 
 def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -272,7 +262,7 @@ def excess_risk(inputs: Inputs) -> Picture:
     frame = by_round(cells, lambda facts, term: terms_of(facts)[term])
     figure, panels = figures.lines(frame, TERMS, style.looks(BOUNDED), 4.6, across=3, sharex=True)
     for term, axes in panels.items():
-        if term in FROM_ZERO:
+        if term in {"discrepancy", "mmd"}:
             axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         subplot = axes.get_subplotspec()
         if subplot and not subplot.is_last_row():

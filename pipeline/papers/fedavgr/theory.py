@@ -16,7 +16,6 @@ from pipeline.reports.populations import CLASSES, DELTA, DRAWS, RADIUS, ROWS, SK
 SCALED = 100
 UNIT = f"the same, {SCALED} times the loss"
 ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
-LAWS = (ORDER, UNEVEN, EVEN)
 
 
 def sides(pop: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
@@ -104,7 +103,7 @@ def bounds(inputs: Inputs) -> Picture:
     }
     return populations.picture(
         settings,
-        LAWS,
+        (ORDER, UNEVEN, EVEN),
         "Skewed clients have n_k in proportion to 1/k, true weights 1/K, and estimated ones in proportion to "
         "√n_k; clients that are alike have the true weights. "
         f"{populations.ABOUT}",

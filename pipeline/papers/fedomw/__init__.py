@@ -150,10 +150,7 @@ def varied(params: PaperParams, method: str, column: str, changes: Changes) -> Q
 
 TABLES: Mapping[str, Target] = {
     "table1": of_datasets(
-        "Table 1",
-        ("training_size", "testing_size", "dimensions", "classes"),
-        DATASETS,
-        *("dl", SPLIT, "dl_u"),
+        "Table 1", ("training_size", "testing_size", "dimensions", "classes"), DATASETS, "dl", SPLIT, "dl_u"
     ),
     **ACCURACIES,
     "variations": variations(
