@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
@@ -19,6 +18,7 @@ from pipeline.reports.drawings import Inputs, Picture, drawing, line
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import Choice, Search, searches, seeds
 from pipeline.reports.tables import Table
+from pipeline.reports.variations import Changes
 
 PANELS = {"own": "different starts", "same": "one start"}
 ROWS = {
@@ -33,8 +33,7 @@ def losses(facts: RunFacts) -> pd.Series[float] | None:
     """Return the loss by weight theta of the first model; None if the run diverged."""
     if not facts.final:
         return None
-    frame = facts.table("between.csv")
-    return pd.Series(frame["train_loss"].to_numpy(), index=frame["weight"].round(6))
+    return facts.table("between.csv").round({"weight": 6}).set_index("weight")["train_loss"]
 
 
 @drawing(
@@ -84,9 +83,6 @@ SCORE = (
     "The crossing of the best test accuracy so far with the target, interpolated between rounds; a run ends "
     "there, or without it after the rounds allowed."
 )
-CHOSEN = (
-    "A search, where it has run, chose a cell's rate by the fewest rounds on test rows, as the paper did."
-)
 MNIST = {"iid": "IID", "shards": "non-IID"}
 PLAYS = {"iid": "IID", "roles": "by role"}
 BATCHES = {"full": "B = inf", 10: "B = 10", 50: "B = 50"}
@@ -94,8 +90,6 @@ FRACTIONS = {0.0: 0.001, 0.1: 0.1, 0.2: 0.2, 0.5: 0.5, 1.0: 1.0}
 """Shares C of the clients in Table 1 and in a specification: 0 means one client."""
 LOCAL = ((1, "full"), (5, "full"), (1, 50), (20, "full"), (1, 10), (5, 50), (20, 50), (5, 10), (20, 10))
 """Epochs E and batch size B of the rows of Table 2, in its order."""
-
-Changes = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,8 @@ class Grid:
             best="none",
             test="none",
             when="",
-            note=f"{SCORE} {CHOSEN}",
+            note=f"{SCORE} A search, where it has run, chose a cell's rate by the fewest rounds on test "
+            "rows, as the paper did.",
             heading="Clients and their work",
             beside=beside,
         )
