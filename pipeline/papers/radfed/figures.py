@@ -5,6 +5,7 @@ Fig. 5: scores on less and on more heterogeneous clients. Figs. 6 and 7: diverge
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -41,21 +42,16 @@ MEASURED = ("shakespeare", "covfeat_l")
 LONGEST = 100
 
 
-def scores(facts: RunFacts) -> pd.Series[float]:
-    """Return a run's scores on validation clients in per cent, by round of local training."""
-    values = 100 * facts.series(f"validation_{metric_of(facts.run)}")
-    return values.set_axis(values.index * float(worth(facts.run.spec)))
-
-
 def smoothed(facts: RunFacts) -> pd.Series[float]:
     """Return the means of a run's scores over intervals that follow the start, by their last round.
 
-    Intervals are in rounds of local training.
+    Scores are those on validation clients in per cent, intervals are in rounds of local training.
     """
-    run, values = facts.run, scores(facts)
+    run, values = facts.run, 100 * facts.series(f"validation_{metric_of(facts.run)}")
+    places = values.index.to_numpy(float) * float(worth(run.spec))
     total = int(run.spec["training"]["rounds"]) * worth(run.spec)
     width = max(1, min(INTERVALS[run.dataset], round(total) // POINTS))
-    ends = (np.ceil(values.index.to_numpy(float) / width - 1e-9) * width).astype(int)
+    ends = (np.ceil(places / width - 1e-9) * width).astype(int)
     return values.groupby(ends).mean()
 
 
@@ -97,11 +93,7 @@ CURVES: Mapping[str, Curves] = {
 def queries(params: PaperParams) -> dict[Cell, Query]:
     """Return runs of the first fold that also train a centralised model and compare models."""
     observed = (("evaluation.divergence", True),)
-    return {
-        (name, key): folds(params, SETTINGS[key].query(name, observed))[0]
-        for key in MEASURED
-        for name in AVERAGED
-    }
+    return {(name, key): varied(params, name, key, observed) for key in MEASURED for name in AVERAGED}
 
 
 def measured(facts: RunFacts) -> pd.DataFrame:
@@ -144,11 +136,6 @@ def local(inputs: Inputs) -> Picture:
     return Picture(numbers, *_drawn(shown, "DL", meaning + last))
 
 
-def away(facts: RunFacts, column: str) -> float | None:
-    """Return DC after the last round in per cent, None if the run diverged."""
-    return 100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None
-
-
 DISTANCES = variations(
     "Divergence DC by the clients' skew",
     "Section V-B",
@@ -162,7 +149,9 @@ DISTANCES = variations(
         params, method, column, (("evaluation.divergence", True), *changes)
     ),
     data=lambda column: SETTINGS[column].dataset,
-    measure=away,
+    measure=lambda facts, column: (
+        100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None
+    ),
     dataset=data_of_column,
     heading="Clients",
     unit="percent of the centralised model's norm",
@@ -181,17 +170,15 @@ def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[
 
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
-BASE, OURS = "fedavg", "radfed"
 ASIDE = 0.2
 PAIRS = (("mnist_1", "mnist_01"), ("covcls_g", "covfeat_g"), ("covcls_l", "covfeat_l"))
 
 
 def by_fold(runs: Sequence[RunFacts]) -> dict[int, list[float | None]]:
     """Return the test scores of the runs by the index of their fold, None for one that diverged."""
-    scores: dict[int, list[float | None]] = {}
+    scores: dict[int, list[float | None]] = defaultdict(list)
     for facts in runs:
-        fold = int(facts.run.spec["partition"]["fold"]["index"])
-        scores.setdefault(fold, []).append(score_of(facts, ""))
+        scores[facts.run.spec["partition"]["fold"]["index"]].append(score_of(facts, ""))
     return scores
 
 
@@ -224,7 +211,7 @@ def seeds(inputs: Inputs) -> Picture:
     scores = {cell: by_fold(runs) for cell, runs in inputs.cells.items()}
     lines = []
     for (name, key), fold_scores in scores.items():
-        fold = representative(scores[OURS, key], scores[BASE, key])
+        fold = representative(scores["radfed", key], scores["fedavg", key])
         text = " ".join(f"{value:.6g}" for value in fold_scores[fold] if value is not None)
         lines.append(line(name, key, fold_scores[fold], fold=fold, scores=text))
     frame = pd.DataFrame(lines)
@@ -245,8 +232,8 @@ def seeds(inputs: Inputs) -> Picture:
 
 def _boxes(axes: Axes, frame: pd.DataFrame) -> None:
     looks = style.looks(frame["row"])
-    scores = frame.assign(score=frame["scores"].str.split()).explode("score", ignore_index=True)
-    scores = scores.astype({"score": float})
+    split = frame.assign(score=frame["scores"].str.split())
+    scores = split.explode("score", ignore_index=True).astype({"score": float})
     colours = {row: look.colour for row, look in looks.items()}
     same: Any = {"x": "row", "y": "score", "hue": "row", "order": list(looks), "palette": colours, "ax": axes}
     seaborn.boxplot(scores, **same, whis=(0, 100), showfliers=False, width=0.6, fill=False, legend=False)

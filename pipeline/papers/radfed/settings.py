@@ -9,8 +9,6 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Cell, PlannedRun, Query
 
-REGIME = "tenth"
-ASYNCHRONOUS = "fedasync"
 DATASETS = {
     "cifar10": "CIFAR-10",
     "shakespeare": "Shakespeare",
@@ -38,7 +36,7 @@ class Setting:
         """Return the setting's query: its metric, on test and validation clients, and no training loss."""
         metrics = () if self.metric == "accuracy" else (("evaluation.metrics", (self.metric,)),)
         measuring = (*metrics, ("evaluation.validation", True), ("evaluation.train_every", 0))
-        return Query(REGIME, self.dataset, self.split, algorithm, (*measuring, *changes))
+        return Query("tenth", self.dataset, self.split, algorithm, (*measuring, *changes))
 
 
 SETTINGS = {
@@ -80,7 +78,7 @@ def every_fold(params: PaperParams, settings: Iterable[str]) -> dict[Cell, tuple
 
 def as_often(params: PaperParams, query: Query) -> Query:
     """Let FedAsync, whose round is one client's update, be measured as often as the others are."""
-    if query.algorithm != ASYNCHRONOUS:
+    if query.algorithm != "fedasync":
         return query
     others = rounds(params, replace(query, algorithm="fedavg", changes=()))
     interval = max(1, rounds(params, query) // others)

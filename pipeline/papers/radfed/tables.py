@@ -42,7 +42,6 @@ PARTITIONS = {
 """The rows of Tables I and II: their names in print, and a setting of each."""
 TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 """Them in Table II's order."""
-DRAWS = 20
 RELEASED: Mapping[str, Mapping[str, float]] = {
     "cifar10": {"legacy_seed": 2366, "xi": 0.0002},
     "covcls": {"legacy_seed": 1020, "xi": 0.0002},
@@ -54,6 +53,7 @@ MARK = "_released"
 STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
 EXAMPLE = "mnist_01"
 STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}
+WHOLE = (("partition.fold", None),)  # the partition of all clients, before folds are made of it
 STILL = (("partition.burn_in", 0), ("partition.steps", 0))
 
 
@@ -68,25 +68,20 @@ def partition_rows(params: PaperParams) -> dict[str, str]:
     return rows
 
 
-def whole(query: Query) -> Query:
-    """Return the query for the partition of all clients, before folds are made of it."""
-    return replace(query, changes=(*query.changes, ("partition.fold", None)))
-
-
 def partition_query(params: PaperParams, row: str) -> Query:
     """Return 20 draws of a partition (fewer where few seeds are asked for), or the released code's one.
 
     Clients that the data name are not drawn, so there is one partition.
     """
     name = row.removesuffix(MARK)
-    query = whole(SETTINGS[PARTITIONS[name][1]].query("fedavg"))
+    query = SETTINGS[PARTITIONS[name][1]].query("fedavg", WHOLE)
     if params.datasets[query.dataset].splits[query.split].name == "natural":
         return replace(query, seeds=(0,))
     if row != name:
         changes = [(f"partition.{key}", value) for key, value in {**SEARCH, **RELEASED[name]}.items()]
         return replace(query, changes=(*query.changes, *changes), seeds=(0,))
     few = len(params.seeds) < ENOUGH
-    return replace(query, seeds=params.seeds if few else tuple(range(DRAWS)))
+    return replace(query, seeds=params.seeds if few else tuple(range(20)))
 
 
 def statistic(facts: RunFacts, column: str) -> float | None:
@@ -99,7 +94,7 @@ def statistic(facts: RunFacts, column: str) -> float | None:
 
 def stages(params: PaperParams) -> Asked:
     """Return the same draw of sizes and targets without and with random moves."""
-    after = replace(whole(SETTINGS[EXAMPLE].query("fedavg")), seeds=params.seeds[:1])
+    after = replace(SETTINGS[EXAMPLE].query("fedavg", WHOLE), seeds=params.seeds[:1])
     before = replace(after, changes=(*after.changes, *STILL))
     return {("before", EXAMPLE): before, ("after", EXAMPLE): after}
 
@@ -167,7 +162,6 @@ HYPERPARAMETERS = (
     Column("radfed_i-gamma", "gamma", "RADFedi"),
 )
 AVERAGE = "avg"
-LATE = 6
 STAND_INS = {"cnn": "CNN", "mlp": "MLP"}
 DELAY = "algorithm.redistributions"
 NAMES = {DELAY: "S", "algorithm.staleness": "decay", "algorithm.server_lr": "eta"}
@@ -220,7 +214,7 @@ def late_score_of(facts: RunFacts, column: str) -> float | None:
 
     Single rounds swing by as much as methods differ, so the last one carries its luck.
     """
-    return 100 * late_mean(facts.series(f"test_{metric_of(facts.run)}"), 1 / LATE) if facts.final else None
+    return 100 * late_mean(facts.series(f"test_{metric_of(facts.run)}"), 1 / 6) if facts.final else None
 
 
 def data_of_column(row: str, column: str) -> str:
@@ -355,7 +349,7 @@ TABLES: Mapping[str, Table] = {
         "Sections I and III-A",
         {"radfed": Variation("", "fedavg")},
         {f"{name}_{hops}": f"S = {hops}, {label}" for name, (label, _) in SEEN.items() for hops in HOPS},
-        lambda params, method, column, changes: whole(SETTINGS["mnist_01"].query(method)),
+        lambda params, method, column, changes: SETTINGS["mnist_01"].query(method, WHOLE),
         data=lambda column: "mnist",
         measure=seen,
         dataset=lambda row, column: DATASETS["mnist"],
