@@ -1,8 +1,9 @@
 """Distribution-Regularized Federated Learning on Non-IID Data: rFedAvg and rFedAvg+."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from pipeline.catalogue.targets import Paper, Query
+from pipeline.catalogue.targets import Paper
 from pipeline.papers.rfedavg.efficiency import efficiency
 from pipeline.papers.rfedavg.fairness import fairness
 from pipeline.papers.rfedavg.features import visualised
@@ -11,13 +12,13 @@ from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABL
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
 from pipeline.reports.drawings import Curves, Drawing, Panel, each
-from pipeline.reports.variations import Variation, variations
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 USERS = {"noniid": "non-IID", "iid": "IID"}
 COSTS = {"low": "low cost", "high": "high cost"}
 WRITERS = {"clients100": "100 clients", "clients500": "500 clients"}
+LOSS = {"metric": "train_loss", "factor": 1.0, "axis": "training loss"}
 FEMNIST = tuple(
     Panel(f"{cost}-{split}", f"{clients}, {label}", f"{cost}_cost", "femnist", split)
     for split, clients in WRITERS.items()
@@ -34,29 +35,17 @@ def panels(dataset: str, splits: Mapping[str, str]) -> tuple[Panel, ...]:
     )
 
 
-def accuracy(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
-    """Return a figure of accuracies."""
-    return Curves(title=f"Test accuracy on {name}", published=f"Fig. {number}", panels=axes)
-
-
-def loss(number: int, name: str, axes: tuple[Panel, ...]) -> Curves:
-    """Return a figure of training losses."""
-    return Curves(
-        title=f"Training loss on {name}, without regularisers",
-        published=f"Fig. {number}",
-        panels=axes,
-        metric="train_loss",
-        factor=1.0,
-        axis="training loss",
-    )
+def curves(number: int, title: str, axes: tuple[Panel, ...], **more: Any) -> Curves:
+    """Return a figure of curves, of test accuracies unless said otherwise."""
+    return Curves(title=title, published=f"Fig. {number}", panels=axes, **more)
 
 
 def released(number: int, name: str, regime: str, dataset: str, printed: int) -> Curves:
     """Return a figure's panel of similarity 0%, cross-silo, as the authors' code reads it."""
-    return Curves(
-        title=f"Test accuracy on {name}, as the authors' code reads it",
-        published=f"Fig. {number}",
-        panels=(Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
+    return curves(
+        number,
+        f"Test accuracy on {name}, as the authors' code reads it",
+        (Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
         across=1,
         rows=lambda params: {"fedavg": "", **METHODS},
         queries=each(("fedavg", *METHODS), {"cross_silo-sim0": (regime, dataset, "sim0")}, *CODE),
@@ -71,20 +60,20 @@ SENT140 = tuple(sorted(panels("sent140", USERS), key=lambda panel: panel.regime)
 
 FIGURES: Mapping[str, Curves | Drawing] = {
     "fig1": visualised,
-    "fig2": accuracy(2, "MNIST", MNIST),
+    "fig2": curves(2, "Test accuracy on MNIST", MNIST),
     "fig2_released": released(2, "MNIST", EPOCHS, "mnist", 60),
-    "fig2_similar": accuracy(
+    "fig2_similar": curves(
         2,
-        "MNIST, of similar clients",
+        "Test accuracy on MNIST, of similar clients",
         panels("mnist", {"sim10": SIMILARITY["sim10"], "sim100": "similarity 100%"}),
     ),
-    "fig3": loss(3, "MNIST", MNIST),
-    "fig4": accuracy(4, "CIFAR-10", CIFAR10),
+    "fig3": curves(3, "Training loss on MNIST, without regularisers", MNIST, **LOSS),
+    "fig4": curves(4, "Test accuracy on CIFAR-10", CIFAR10),
     "fig4_released": released(4, "CIFAR-10", f"{EPOCHS}_start", "cifar10", 200),
-    "fig5": loss(5, "CIFAR-10", CIFAR10),
-    "fig6": accuracy(6, "Sent140", SENT140),
-    "fig7": loss(7, "Sent140", SENT140),
-    "fig8": accuracy(8, "FEMNIST", FEMNIST),
+    "fig5": curves(5, "Training loss on CIFAR-10, without regularisers", CIFAR10, **LOSS),
+    "fig6": curves(6, "Test accuracy on Sent140", SENT140),
+    "fig7": curves(7, "Training loss on Sent140, without regularisers", SENT140, **LOSS),
+    "fig8": curves(8, "Test accuracy on FEMNIST", FEMNIST),
     "fig9": study,
     "fig10": efficiency,
     "fig11": fairness,
@@ -92,20 +81,9 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "theory": theory,
 }
 
-VARIATIONS = variations(
-    "Test accuracy of FedProx by learning rate",
-    "Section VI-A",
-    {
-        "fedprox": Variation("", "fedprox"),
-        "fedprox_1": Variation("FedProx, rate .1", "fedprox", (("training.lr", 0.1),)),
-    },
-    {"mnist": "MNIST, similarity 0%, cross-device"},
-    lambda params, method, column, changes: Query("cross_device", column, "sim0", method, changes),
-)
-
 PAPER = Paper(
     title="Distribution-Regularized Federated Learning on Non-IID Data",
     citation="Y. Wang, Y. Tong, Z. Zhou, R. Zhang, S. J. Pan, L. Fan, Q. Yang, ICDE 2023",
     datasets=DATASETS,
-    targets={**TABLES, "variations": VARIATIONS, **FIGURES},
+    targets={**TABLES, **FIGURES},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 REGIME, BASE = "cross_device", "fedavg"
 LEVELS = (70, 80, 90)
-COMPARED = "rfedavg"
-NEVER = "FedAvg never rises above\nthe initial accuracy"
 SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": figures.SMALL}
 RATIO = {"sim0": "time_over_rfedavg", "sim10": "time_over_rfedavg-sim10"}
 
@@ -52,20 +51,18 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
         for cell, runs in inputs.cells.items()
     }
     lines = []
-    for data in DATASETS:
-        for share in LEVELS:
-            accuracy = level(inputs, data, share)
-            for row in rows:
-                reached = [
-                    rounds_to(100 * facts.series("test_accuracy"), accuracy) if facts.final else None
-                    for facts in inputs.cells[row, f"{data}-sim0"]
-                ]
-                lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
-    lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
-    for split, column in RATIO.items():
+    for data, share in product(DATASETS, LEVELS):
+        accuracy = level(inputs, data, share)
         for row in rows:
-            ratios = [times[row, f"{data}-{split}"] / times[COMPARED, f"{data}-{split}"] for data in DATASETS]
-            lines.append(line(row, column, [*np.mean(ratios, axis=0)]))
+            reached = [
+                rounds_to(100 * facts.series("test_accuracy"), accuracy) if facts.final else None
+                for facts in inputs.cells[row, f"{data}-sim0"]
+            ]
+            lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
+    lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
+    for (split, column), row in product(RATIO.items(), rows):
+        ratios = [times[row, f"{data}-{split}"] / times["rfedavg", f"{data}-{split}"] for data in DATASETS]
+        lines.append(line(row, column, [*np.mean(ratios, axis=0)]))
     return pd.DataFrame(lines)
 
 
@@ -97,7 +94,8 @@ def efficiency(inputs: Inputs) -> Picture:
         axes, columns = panels[f"rounds-{data}"], [f"rounds{share}-{data}" for share in LEVELS]
         levels = [frame[frame["column"] == column]["accuracy"].max() for column in columns]
         if any(map(math.isnan, levels)):
-            axes.text(0.5, 0.5, NEVER, ha="center", transform=axes.transAxes)
+            never = "FedAvg never rises above\nthe initial accuracy"
+            axes.text(0.5, 0.5, never, ha="center", transform=axes.transAxes)
             axes.set(xticks=[], yticks=[])
         else:
             rounds = int(inputs.cells[BASE, f"{data}-sim0"][0].history["round"].max())

@@ -11,8 +11,6 @@ from pipeline.reports.results import RunFacts
 
 METHODS = ("fedavg", "rfedavg_plus")
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-WORST = 0.1
-MARK = "#C00000"
 
 
 def clients_of(facts: RunFacts) -> pd.Series[float] | None:
@@ -26,7 +24,7 @@ def clients_of(facts: RunFacts) -> pd.Series[float] | None:
 
 def worst(accuracy: pd.Series[float]) -> pd.Series[float]:
     """Return the lowest tenth of the clients, at least one."""
-    return accuracy.nsmallest(max(1, round(WORST * accuracy.count())))
+    return accuracy.nsmallest(max(1, round(0.1 * accuracy.count())))
 
 
 def numbers(inputs: Inputs) -> pd.DataFrame:
@@ -66,7 +64,7 @@ def fairness(inputs: Inputs) -> Picture:
             low = worst(accuracy).index
             dots = {"color": look.colour, "marker": look.marker, "s": 12, "linewidth": 0}
             seaborn.scatterplot(x=x, y=accuracy, ax=axes, **dots)
-            axes.plot(x[low], accuracy[low], "o", markersize=9, markerfacecolor="none", color=MARK)
+            axes.plot(x[low], accuracy[low], "o", markersize=9, markerfacecolor="none", color="#C00000")
             axes.hlines(accuracy.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=0.8)
         axes.set(xlabel="", ylabel="test accuracy of a client (%)")
         figures.methods(axes, looks)

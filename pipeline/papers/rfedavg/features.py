@@ -46,9 +46,10 @@ def clients_of(client: NDArray[np.int64], label: NDArray[np.int64]) -> list[int]
     """Return the clients with most rows of each class, the lowest id among equals, none twice."""
     chosen: list[int] = []
     for class_index in LABELS:
-        left = sorted({int(k) for k in client} - set(chosen))
-        if left:
-            chosen.append(max(left, key=lambda k: (int(((client == k) & (label == class_index)).sum()), -k)))
+        left = np.setdiff1d(client, chosen)  # sorted
+        if left.size:
+            rows = (client == left[:, None]) & (label == class_index)
+            chosen.append(int(left[rows.sum(axis=1).argmax()]))
     return chosen
 
 

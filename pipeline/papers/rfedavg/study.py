@@ -1,13 +1,14 @@
 """Fig. 9: what lambda, N, E and the sample ratio do, CIFAR-10. Fig. 12: noise on mean features, MNIST."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
+from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Cell, Query
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, over_seeds
 from pipeline.reports.style import Look
+from pipeline.reports.variations import Changes
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -26,7 +27,7 @@ PANELS = {
 }
 
 
-def points(params: PaperParams, algorithm: str) -> Mapping[str, tuple[tuple[str, Any], ...]]:
+def points(params: PaperParams, algorithm: str) -> Mapping[str, Changes]:
     """Return the changes of each column: one parameter varies, the others are the paper's.
 
     lambda takes multiples of the declared one, N fractions of the declared number of clients.
@@ -46,10 +47,9 @@ def points(params: PaperParams, algorithm: str) -> Mapping[str, tuple[tuple[str,
 
 def lam(params: PaperParams, algorithm: str) -> float | None:
     """Return the declared lambda on CIFAR-10; None for a method without."""
-    about = params.algorithms[algorithm]
-    per = about.per.get("cifar10")
-    value = ((per and per.model_extra) or about.model_extra or {}).get("lambda")
-    return None if value is None else float(value)
+    query = Query("cross_device", "cifar10", "sim0", algorithm)
+    weight: float | None = specification(params, query)["algorithm"].get("lambda")
+    return weight
 
 
 def queries(params: PaperParams) -> dict[Cell, Query]:

@@ -187,4 +187,14 @@ TABLES: Mapping[str, Table] = {
         rows=lambda params: {"fedavg": "FedAvg", **METHODS},
         beside="table1",
     ),
+    "variations": variations(
+        "Test accuracy of FedProx by learning rate",
+        "Section VI-A",
+        {
+            "fedprox": Variation("", "fedprox"),
+            "fedprox_1": Variation("FedProx, rate .1", "fedprox", (("training.lr", 0.1),)),
+        },
+        {"mnist": "MNIST, similarity 0%, cross-device"},
+        lambda params, method, column, changes: Query("cross_device", column, "sim0", method, changes),
+    ),
 }

@@ -40,7 +40,6 @@ Floats = NDArray[np.float64]
 COPIES = 4  # of each run's start, with other batches
 CONSTANTS = "constants"
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
-FIRST = 0.2  # of the rounds, which slopes leave out
 LAWS = {"own": "error, own objective", "eq. (3)": "error, eq. (3)"}
 CHANGES: tuple[tuple[str, Any], ...] = (
     ("dtype", "float64"),
@@ -87,20 +86,19 @@ def rates(run: PlannedRun, steps: NDArray[np.int64]) -> Floats:
     return local_rates
 
 
-def follow(run: PlannedRun, starts: Floats, seed: int = 0) -> tuple[Floats, Sizes, Floats]:
+def follow(run: PlannedRun, starts: Floats) -> tuple[Floats, Sizes, Floats]:
     """Train three ways on the same batches: FedAvg on eq. (3), the run's method, and FedAvg anew each round.
 
     Args:
         run: the run whose data, rates and regulariser they have.
         starts: first models [copies, classes, d].
-        seed: of the batches.
 
     Returns:
         The left sides of Lemma 2, with all and with delayed maps, and of Lemma 3, in a round and along the
         training [rounds, 4], each the largest over a round's steps and clients of means over copies; what the
         constants are made of; the method's models [rounds + 1, copies, classes, d].
     """
-    training, rng, clients = run.spec["training"], np.random.default_rng(seed), clients_of(run)
+    training, rng, clients = run.spec["training"], np.random.default_rng(0), clients_of(run)
     rows = np.stack([x for x, _ in clients])
     hot = np.eye(starts.shape[1])[np.stack([y for _, y in clients])]
     count, means = len(clients), rows.mean(axis=1)
@@ -183,7 +181,7 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, An
             "theorem": (errors["eq. (3)"][place], smooth / 2 * v_prime / time[place]),
         }
 
-    late = np.flatnonzero(rounds >= FIRST * rounds[-1])
+    late = np.flatnonzero(rounds >= 0.2 * rounds[-1])  # slopes leave the first fifth out
     laws = [[{row: (errors[name][place], 1 / time[place]) for name, row in LAWS.items()}] for place in late]
     tidy = [
         *lines(method, [*time[:-1]], [[at(place)] for place in range(len(rounds) - 1)]),
