@@ -23,12 +23,10 @@ FOLDER = Path(__file__).parent
 @cache
 def papers() -> Mapping[str, Paper]:
     """Return all papers by name."""
-    names = sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg)
-    declarations = {name: importlib.import_module(f"{__name__}.{name}").PAPER for name in names}
-    by_name = {
-        name: replace(paper, numbers=published(name), code=f"{__name__}.{name}")
-        for name, paper in declarations.items()
-    }
+    by_name = {}
+    for name in sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg):
+        module = importlib.import_module(f"{__name__}.{name}")
+        by_name[name] = replace(module.PAPER, numbers=published(name), code=module.__name__)
     return MappingProxyType(by_name)
 
 
@@ -70,10 +68,11 @@ def catalogue_of(
     config = configuration(params)
     if over is not None:
         config = overlay(config, configuration(over))
-    config |= {"scale": scale} if scale else {}
-    return build_catalogue(
-        with_studies(config | ({"studies": [*map(str, studies)]} if studies else {}), params.parent)
-    )
+    if scale:
+        config["scale"] = scale
+    if studies:
+        config["studies"] = [*map(str, studies)]
+    return build_catalogue(with_studies(config, params.parent))
 
 
 def published(paper: str) -> Path:
