@@ -28,7 +28,6 @@ COPIED = {
 }
 STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
-BOARD = {"All cells and claims": "results/board.md"}  # in the navigation
 EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
     *("api.md", "architecture.md", "decisions.md", "fidelity.md", "params.md", "peers.md", "reliability.md"),
@@ -45,22 +44,11 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Let every paper have its page in the navigation, and look at what there is of results."""
-    config.nav = with_papers(config.nav)
+    """Look at what there is of results."""
     if "results" not in config.extra:
         surveyed = survey(with_studies(configuration(HOME / "params.yaml"), HOME), HOME)
         config.extra["results"] = every(surveyed, HOME)
     return config
-
-
-def with_papers(nav: Any) -> Any:
-    """Return a navigation with the pages of all papers, by name, before that of all their cells."""
-    if isinstance(nav, dict):
-        return {label: with_papers(inner) for label, inner in nav.items()}
-    if not isinstance(nav, list):
-        return nav
-    entries = [{name: f"papers/{name}.md"} for name in papers()] if BOARD in nav else []
-    return [*entries, *map(with_papers, nav)]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -80,7 +68,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def shown(nav: Any, known: Collection[str], results: Collection[str]) -> Iterator[Any]:
-    """Yield those entries of a navigation that are there; pages of what was built here follow their list."""
+    """Yield those entries of a navigation that are there.
+
+    The pages of all papers, by name, come before that of all their cells; pages of what was built here follow
+    their list.
+    """
     for entry in nav:
         (label, inner) = next(iter(entry.items())) if isinstance(entry, dict) else ("", entry)
         if isinstance(inner, list):
@@ -90,6 +82,8 @@ def shown(nav: Any, known: Collection[str], results: Collection[str]) -> Iterato
             addresses = [address for address in results if address.startswith("own/")]
             yield {label: addresses if len(addresses) > 1 else inner}
         elif inner in known:
+            if inner == "results/board.md":
+                yield from ({name: page} for name in papers() if (page := f"papers/{name}.md") in known)
             yield entry
 
 
