@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from pretended import CLIENTS, MODEL, catalogue, drawn, finish, one_line
 from project import seal
 
@@ -19,6 +20,7 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import published
 from pipeline.papers.fedavgr import farthest, principal, without
 from pipeline.papers.rfedavg.fairness import worst
+from pipeline.reports import figures
 from pipeline.reports.drawings import Curves
 from pipeline.reports.results import read
 from pipeline.reports.tables import Table, tidy
@@ -165,6 +167,25 @@ def test_a_round_that_was_not_timed_has_no_number(tmp_path: Path) -> None:
     timed = frame[[column.startswith(("seconds", "time")) for _, column in frame.index]]
     assert set(timed["n"]) == {0}
     assert set(frame.loc[("fedavg", "rounds90-mnist"), ["mean", "n"]]) == {2.0}
+
+
+def test_bars_of_what_is_not_reached_are_as_long_as_runs_were_asked_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FedAvg's first run diverged in its first round, so its history ends there; rFedAvg reaches nothing."""
+    rfedavg = catalogue("rfedavg")
+    pictures: list[Figure] = []
+    monkeypatch.setattr(figures, "save", lambda figure, paths: pictures.append(figure))
+    for (row, _), runs in rfedavg.cells("rfedavg", "fig10").items():
+        for run in runs:
+            finish(run, tmp_path, 0.2 if row == "rfedavg" else 0.5)
+        if row == "fedavg":
+            finish(runs[0], tmp_path, None, round=[0, 1], test_accuracy=[0.1, float("nan")])
+    outputs = rfedavg.target("rfedavg", "fig10").paths(tmp_path, "fig10")
+    rfedavg.sources("rfedavg", "fig10", tmp_path).build(outputs)
+    heights = [bar.get_height() for bar in pictures[0].axes[0].patches if bar.get_linestyle() == "--"]
+    assert heights
+    assert {*heights} == {rfedavg.needed("rfedavg", "fig10")[0].spec["training"]["rounds"]}
 
 
 def test_there_is_nothing_to_reach_where_fedavg_never_improves(tmp_path: Path) -> None:

@@ -105,13 +105,18 @@ def measured(facts: RunFacts) -> pd.DataFrame:
 
 def around_merging(inputs: Inputs) -> pd.DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
-    lines = []
-    for (name, key), runs in inputs.cells.items():
-        frames = [measured(facts) for facts in runs]
-        first = [float(frame.loc[frame["inner"] == 1, "local"].mean()) for frame in frames]
-        last = [float(frame.loc[frame["inner"] == frame["inner"].max(), "local"].mean()) for frame in frames]
-        lines += [line(name, f"{key}-after", first), line(name, f"{key}-before", last)]
-    return pd.DataFrame(lines)
+
+    def mean_at(facts: RunFacts, place: str) -> float | None:
+        if not facts.final:
+            return None
+        frame = measured(facts)
+        return float(frame.loc[frame["inner"] == frame["inner"].agg(place), "local"].mean())
+
+    return pd.DataFrame(
+        line(name, f"{key}-{when}", [mean_at(facts, place) for facts in runs])
+        for (name, key), runs in inputs.cells.items()
+        for when, place in (("after", "min"), ("before", "max"))
+    )
 
 
 @drawing("Divergence of the global model from centralised training", "Fig. 6", queries)

@@ -98,7 +98,7 @@ def efficiency(inputs: Inputs) -> Picture:
             axes.text(0.5, 0.5, never, ha="center", transform=axes.transAxes)
             axes.set(xticks=[], yticks=[])
         else:
-            rounds = int(inputs.cells[BASE, f"{data}-sim0"][0].history["round"].max())
+            rounds = inputs.cells[BASE, f"{data}-sim0"][0].run.spec["training"]["rounds"]
             labels = dict(zip(columns, (f"{accuracy:.1f}%" for accuracy in levels), strict=True))
             bars(axes, frame, labels, known, rounds)
             axes.set_xlabel("test accuracy to reach")
