@@ -4,7 +4,6 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +28,7 @@ class Commands(Mapping[str, Any]):
         commands: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or
             of the Typer application of a group of commands.
         entry_points: a group of entry points that name more such tables, read for what ``commands`` lacks.
-
-    Attributes:
-        summarised: give stand-ins with the first words of the commands' modules, which are not imported.
     """
-
-    summarised = False
 
     def __init__(self, commands: Places, entry_points: str) -> None:
         self.own_commands = _flat(commands)
@@ -44,14 +38,19 @@ class Commands(Mapping[str, Any]):
     def places(self) -> Mapping[str, tuple[str, str]]:
         """Every command's panel and place, in the order of the panels."""
         commands = self.own_commands
-        for more in extensions(self.entry_points) if self.entry_points else ():
+        for more in extensions(self.entry_points):
             commands = {**commands, **_flat(more), **self.own_commands}
         return dict(sorted(commands.items(), key=lambda item: PANELS.index(item[1][0])))
 
-    def __getitem__(self, name: str) -> Any:
-        panel, place = self.own_commands.get(name) or self.places[name]
-        if self.summarised:
+    def stand_in(self, name: str) -> TyperCommand | None:
+        """Return a command that only has the first words of the real one's module, which is not imported."""
+        if placed := self.own_commands.get(name) or self.places.get(name):
+            panel, place = placed
             return TyperCommand(name, help=_summary(place), rich_help_panel=panel)
+        return None
+
+    def __getitem__(self, name: str) -> Any:
+        _, place = self.own_commands.get(name) or self.places[name]
         return command(name, place)
 
     def __iter__(self) -> Iterator[str]:
@@ -74,19 +73,15 @@ def lazy_group(name: str, help: str, commands: Places, entry_points: str = "") -
             super().__init__(**attributes)
             self.commands: Any = Commands(commands, entry_points)
 
-        @contextmanager
-        def _summarised(self) -> Iterator[None]:
-            self.commands.summarised = True
-            yield
-            self.commands.summarised = False
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(self.commands)
 
-        def get_help(self, ctx: Any) -> str:
-            with self._summarised():
-                return super().get_help(ctx)
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            return self.commands.stand_in(cmd_name)
 
-        def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-            with self._summarised():
-                return super().shell_complete(ctx, incomplete)
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, stand_in, rest = super().resolve_command(ctx, args)
+            return name, stand_in and self.commands[name], rest
 
     app = typer.Typer(
         name=name,

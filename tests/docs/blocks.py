@@ -216,7 +216,7 @@ def exists(line: str, where: str) -> None:
                 rest = rest[: next((n for n, word in enumerate(rest) if word in {"&&", "|", ";", ">"}), None)]
                 while hasattr(command, "commands") and rest:
                     assert rest[0] in command.commands, f"{where}: no command {rest[0]!r}"
-                    command = command.get_command(None, rest.pop(0))
+                    command = command.commands[rest.pop(0)]
                 known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
                 options = {word.partition("=")[0] for word in rest if re.match(r"-{1,2}[a-z]", word)}
                 assert options <= known | {"--help"}, f"{where}: no option {options - known}"
