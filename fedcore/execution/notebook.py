@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,14 +235,8 @@ def _html(frame: pd.DataFrame) -> str:
         return frame.to_html(index=False, na_rep="", float_format="{:.4g}".format)
 
 
-def _rows(path: Path) -> list[dict[str, float]]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        return [{key: _number(text or "nan") for key, text in row.items()} for row in csv.DictReader(lines)]
-
-
-def _number(text: str) -> float:
-    """Return the number that a text is, a whole one as an integer."""
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+def _rows(path: Path) -> list[Any]:
+    return pd.read_csv(path).to_dict("records")
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
