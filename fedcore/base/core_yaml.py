@@ -145,21 +145,20 @@ def parsed(content: bytes | str, where: str) -> Any:
         SpecError: names ``where`` and the line: no UTF-8, no YAML, a key given twice, a type outside of the
             core schema, or more nesting, digits or aliased values than is sensible.
     """
-    loader = None
     try:
-        loader = _Loader(content if isinstance(content, str) else content.decode())
+        text = content if isinstance(content, str) else content.decode()
+        loader = _Loader(text)
         return loader.get_single_data()
     except UnicodeDecodeError as error:
         line, message = error.object[: error.start].count(b"\n") + 1, "not UTF-8"
     except yaml.reader.ReaderError as error:
-        text = content if isinstance(content, str) else content.decode()
         line, message = text[: error.position].count("\n") + 1, "a control character"
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         message = ", ".join(filter(None, (error.context, error.problem)))
     except (ValueError, OverflowError) as error:
-        line, message = (loader.line + 1 if loader else 1), str(error)
+        line, message = loader.line + 1, str(error)
     raise SpecError(f"{where}: line {line}: not valid YAML ({' '.join(message.split())})")
 
 

@@ -114,19 +114,14 @@ def fault_message(error: BaseException) -> str | None:
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether there was not enough memory, of the machine or of its GPU."""
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in text for words in MEMORY)
-    )
+    stated = isinstance(error, RuntimeError) and any(words in str(error).lower() for words in MEMORY)
+    return stated or isinstance(error, MemoryError)
 
 
 def device_lost(error: BaseException) -> bool:
     """Whether a GPU failed, so that this process can't use it any more."""
-    return (
-        isinstance(error, RuntimeError)
-        and not out_of_memory(error)
-        and any(words in str(error) for words in DEVICE)
-    )
+    failed = isinstance(error, RuntimeError) and any(words in str(error) for words in DEVICE)
+    return failed and not out_of_memory(error)
 
 
 def reason(error: BaseException) -> str:
