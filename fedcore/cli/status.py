@@ -154,8 +154,7 @@ def verify(
     problems = list(report.problems)
     beside = params or Path("params.yaml")
     if params or beside.is_file():
-        for more in extensions(CHECKS, report, beside):
-            problems += more
+        problems += chain.from_iterable(extensions(CHECKS, report, beside))
     numbers = {name: len(getattr(report, name)) for name in ("runs", "partitions", "unfinished")}
     show(as_json, {**numbers, "problems": list(map(asdict, problems))}, problems)
     parts = ", ".join(f"{number} {name}" for name, number in numbers.items())

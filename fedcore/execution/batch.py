@@ -61,15 +61,15 @@ def execute(
         The number of runs that failed; each failure is reported on standard error.
     """
     failed = 0
-    lines = ["\t".join(("run", "s", "cpu_s", "max_rss_mb"))]
+    lines = ["run\ts\tcpu_s\tmax_rss_mb"]
     for position, item in enumerate(items):
         out = item.get("out", "")
         try:
             wall, cpu = time.perf_counter(), time.process_time()
             if _one(item, settings, quiet) and benchmark:
-                seconds = (f"{time.perf_counter() - wall:.3f}", f"{time.process_time() - cpu:.3f}")
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAKS_IN_A_MB
-                lines.append("\t".join((str(out), *seconds, f"{peak:.0f}")))
+                lines.append(f"{out}\t{wall:.3f}\t{cpu:.3f}\t{peak:.0f}")
                 write_text(benchmark, "\n".join(lines) + "\n")
         except Exception as error:
             failed += 1

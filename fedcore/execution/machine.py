@@ -16,7 +16,6 @@ from fedcore.base.lazy import torch
 CPUINFO = Path("/proc/cpuinfo")
 KEYS = ("vendor_id", "cpu family", "model")
 HOME = Path(__file__).parents[2]
-LENGTH = 10
 STANDARD_ERROR = 2
 MOST_THREADS = 1024
 
@@ -41,7 +40,7 @@ def commit(home: Path = HOME) -> str:
     Empty where there is no git, or where ``home`` is not the top of a working tree.
     """
     top = _git(home, "rev-parse", "--show-toplevel")
-    head = _git(home, "rev-parse", f"--short={LENGTH}", "HEAD")
+    head = _git(home, "rev-parse", "--short=10", "HEAD")
     if not top or not head or Path(top).resolve() != home.resolve():
         return ""
     changed = _git(home, "status", "--porcelain", "--untracked-files=no")

@@ -71,8 +71,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
             np.savez_compressed(handle, **its)  # type: ignore[arg-type]
     write_json(folder / TIMING, sealed(result.timing))
     write_json(folder / SUMMARY, result.summary)
-    model = ("model.npz",) if save_model else ()
-    written = (SPEC, *tables, *arrays, SUMMARY, *model)
+    written = [SPEC, SUMMARY, *tables, *arrays, *(["model.npz"] if save_model else [])]
     files = {name: sha256_file(folder / name) for name in written}
     former = sealed_or_empty(folder / PROVENANCE).get("files")
     for name in former.keys() - files.keys() if isinstance(former, dict) else ():
