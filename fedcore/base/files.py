@@ -130,10 +130,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read_or_empty(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; an empty one where it can't be read or is none."""
-    try:
+    with suppress(OSError, ValueError):
         return read_object(path)
-    except (OSError, ValueError):
-        return {}
+    return {}
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

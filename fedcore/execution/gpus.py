@@ -91,11 +91,10 @@ def _file_name(gpu: str) -> str:
 
 def _job() -> str:
     """Return the job of a cluster, or its step, that was given GPUs; ``shared`` where there is none."""
-    getenv = os.environ.get
-    if getenv("SLURM_JOB_GPUS") or getenv("SLURM_STEP_GPUS"):
-        step = getenv("SLURM_STEP_ID", "") if getenv("SLURM_STEP_GPUS") else ""
-        return f"{getenv('SLURM_JOB_ID', '')}.{step}"
-    job = getenv("PBS_JOBID") or getenv("LSB_JOBID")
+    if os.getenv("SLURM_JOB_GPUS") or os.getenv("SLURM_STEP_GPUS"):
+        step = os.getenv("SLURM_STEP_ID", "") if os.getenv("SLURM_STEP_GPUS") else ""
+        return f"{os.getenv('SLURM_JOB_ID', '')}.{step}"
+    job = os.getenv("PBS_JOBID") or os.getenv("LSB_JOBID")
     return job if job and VARIABLE in os.environ else "shared"
 
 

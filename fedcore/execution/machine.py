@@ -13,14 +13,13 @@ from pathlib import Path
 from fedcore.base.errors import SpecError, shown
 from fedcore.base.lazy import torch
 
-CPUINFO = Path("/proc/cpuinfo")
 KEYS = ("vendor_id", "cpu family", "model")
 HOME = Path(__file__).parents[2]
 STANDARD_ERROR = 2
 MOST_THREADS = 1024
 
 
-def processor(cpuinfo: Path = CPUINFO) -> str:
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return vendor, family and model of the first processor, or the architecture if they are unknown."""
     try:
         block = cpuinfo.read_text("utf-8").split("\n\n", 1)[0]

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -86,18 +86,17 @@ def counts(statuses: Iterable[Status]) -> dict[RunStatus, int]:
     return {state: numbers[state] for state in STATES if numbers[state]}
 
 
-def seconds_left(statuses: Iterable[Status]) -> float | None:
+def seconds_left(statuses: Sequence[Status]) -> float | None:
     """Estimate the time until all runs are finished, with as many at once as now.
 
     Runs that have not begun are taken to need the mean time of those that are finished or running.
     """
-    everything = list(statuses)
-    running = [status for status in everything if status.state == "running"]
+    running = [status for status in statuses if status.state == "running"]
     ahead = [(status.seconds, status.left) for status in running if status.left is not None]
-    durations = [status.seconds for status in everything if status.state in FINISHED and status.seconds]
+    durations = [status.seconds for status in statuses if status.state in FINISHED and status.seconds]
     durations += [seconds + left for seconds, left in ahead]
     to_begin = len(running) - len(ahead)
-    to_begin += sum(status.state in {"waiting", "interrupted", "stale"} for status in everything)
+    to_begin += sum(status.state in {"waiting", "interrupted", "stale"} for status in statuses)
     if not running or not durations:
         return None
     return (sum(left for _, left in ahead) + to_begin * sum(durations) / len(durations)) / len(running)
