@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import numpy as np
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import FLOAT
 from fedcore.engines import Upload
 from fedcore.engines.forward import CHUNK, features, mean_loss
-from fedcore.engines.problem import Problem
+from fedcore.engines.problem import Block, Problem
+from fedcore.engines.train import Size, batches, steps_per_pass
 from fedcore.models import Classifier
 from fedcore.parts import Aggregation, Run, State, Work
 from fedcore.parts.steps import norm
@@ -142,8 +144,8 @@ class NormalisedMean(Aggregation):
             "one": [1.0] * len(uploads),
         }
         effective = sum(weight * length for weight, length in zip(p, lengths[self.tau_eff], strict=True))
-        changes = (upload.model - model for upload in uploads)
-        return weighted_sum(changes, [effective * w / a for w, a in zip(p, norms, strict=True)])
+        weights = [effective * weight / length for weight, length in zip(p, norms, strict=True)]
+        return weighted_sum(changes(model, uploads), weights)
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ class LearnedMixture(Aggregation):
     lr: float
     steps: int | None = 100
     epochs: int | None = None
-    batch: int | Literal["full"] = "full"
+    batch: Size = "full"
     momentum: float = 0.0
     keep_velocity: bool = False
     reset: bool = False
@@ -291,22 +293,18 @@ class LearnedMixture(Aggregation):
             p before the first and after each pass over the rows [passes + 1, K].
         """
         n, classes, _ = scores.shape
-        size = n if self.batch == "full" else min(self.batch, n)
-        left = self._steps(n)
-        hot = torch.nn.functional.one_hot(y, classes).to(scores)
+        steps, pass_steps = self._steps(n), steps_per_pass(n, self.batch, drop_last=False)
+        rows = Block(scores, functional.one_hot(y, classes).to(scores))
+        drawn = islice(batches(rows, self.batch, False, rng), steps)
         path = [p.clone()]
-        while left > 0:
-            order = None if size == n else torch.from_numpy(rng.permutation(n)).to(y.device)
-            batches = (None,) if order is None else order.split(size)[:left]
-            labels = (hot,) if order is None else hot[order].split(size)[:left]
-            for rows, e in zip(batches, labels, strict=True):
-                flat = (scores if rows is None else scores.index_select(0, rows)).view(-1, len(p))
+        for _ in range(0, steps, pass_steps):
+            for batch, e in islice(drawn, pass_steps):
+                flat = batch.view(-1, len(p))
                 excess = torch.softmax(torch.mv(flat, p).view(-1, classes), dim=1).sub_(e).view(-1)
                 velocity.addmv_(flat.t(), excess, beta=self.momentum, alpha=1 / len(e))
                 p.add_(velocity, alpha=-self.lr)
                 if self.simplex:
                     p.copy_(project_simplex(p))
-            left -= len(labels)
             path.append(p.clone())
         return torch.stack(path)
 

@@ -9,6 +9,7 @@ import numpy as np
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
+from fedcore.engines.train import batches, rows_of_steps
 from fedcore.models import start
 from fedcore.parts import Exchange, Message, Plan, Run, State, Work
 from fedcore.parts.aggregate import client_shares
@@ -55,15 +56,14 @@ class Deltas(Exchange):
 
     def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
         """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
-        x = run.problem.clients[client].x
-        batch_size = run.spec.training.batch_size
-        size = len(x) if batch_size == "full" else min(batch_size, len(x))
-        if one_batch and size < len(x):
-            rows = run.streams.get("delta batch", round, client).permutation(len(x))[:size]
-            x = x[torch.from_numpy(rows).to(x.device)]
+        block, batch_size = run.problem.clients[client], run.spec.training.batch_size
+        x = block.x
+        if one_batch:
+            x, _ = next(batches(block, batch_size, False, run.streams.get("delta batch", round, client)))
         delta = features(run.problem, model, x, self.precision).mean(dim=0)
         if self.noise:
             drawn = run.streams.get("delta noise", round, client).standard_normal(len(delta))
+            size = rows_of_steps(len(block), batch_size, False, 1)
             delta = delta + torch.as_tensor(drawn).to(delta) * (self.noise / size)
         return delta
 
@@ -143,7 +143,7 @@ class BatchMeans(Deltas):
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Compute and share the cohort's vectors."""
-        delta = state.server["delta"].new_zeros(state.server["delta"].shape)
+        delta = torch.zeros_like(state.server["delta"])
         for client in plan.cohort:
             model = self._own(run, state, client) if self.when == "local" else state.model
             delta[client] = self._delta(run, model, client, state.round, one_batch=True)
