@@ -79,10 +79,8 @@ def _module(run: Run, w: Tensor) -> torch.nn.Module:
 
     class Network(torch.nn.Module):
         def named(self) -> dict[str, Tensor]:
-            return {
-                **dict(zip(model.trainable.shapes, self.parameters(), strict=True)),
-                **run.problem.buffers,
-            }
+            trained = zip(model.trainable.shapes, self.parameters(), strict=True)
+            return run.problem.buffers | dict(trained)
 
         def features(self, x: Tensor) -> Tensor:
             return model.features(self.named(), x)

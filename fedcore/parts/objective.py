@@ -169,19 +169,17 @@ class MmdToOthers(Term):
             return BoundTerm()
         others = delta[[client for client in shared if self.include_self or client != job.client]]
         target = others.mean(dim=0)
-        spread = (others - target).square().sum(dim=1).mean() if self.pairwise else None
+        spread = (others - target).square().sum(dim=1).mean() if self.pairwise else target.new_zeros(())
         lam = self.lam * len(others) if self.summed else self.lam
 
         def gradient(phi: Tensor, batch: Batch) -> Tensor:
             return batch.weights[:, None] * (batch.weights @ phi - target) * (2 * lam)
 
-        given = (
-            (target.new_tensor(lam), target) if spread is None else (target.new_tensor(lam), target, spread)
-        )
+        given = (target.new_tensor(lam), target, spread)
         return BoundTerm(feature_loss=_distance, given=given, feature_gradient=gradient)
 
 
-def _distance(phi: Tensor, batch: Batch, lam: Tensor, target: Tensor, spread: Tensor | float = 0.0) -> Tensor:
+def _distance(phi: Tensor, batch: Batch, lam: Tensor, target: Tensor, spread: Tensor) -> Tensor:
     """Return lam times the squared distance of a batch's mean feature to a target [features], plus spread."""
     return lam * ((batch.weights @ phi - target).square().sum() + spread)
 

@@ -12,8 +12,7 @@ from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
-from fedcore.parts.steps import counted as counted_task
-from fedcore.parts.steps import make_task, number_of_steps
+from fedcore.parts.steps import counted, make_task, number_of_steps
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -128,7 +127,7 @@ class PooledTraining(Aggregation):
         """Train from ``model`` [d] on the pooled rows and return the change [d]."""
         cohort = run.recipe.select.cohort(run, state)
         steps = sum(number_of_steps(run, client) for client in cohort) if self.equal_steps else None
-        return train_pooled(run, state, model, cohort, 0, steps, counted=True) - model
+        return train_pooled(run, state, model, cohort, 0, steps, count=True) - model
 
 
 def train_pooled(
@@ -138,11 +137,11 @@ def train_pooled(
     cohort: tuple[int, ...],
     stage: int,
     steps: int | None = None,
-    counted: bool = False,
+    count: bool = False,
 ) -> Tensor:
     """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients.
 
-    It takes ``steps`` steps, as many as one client unless given; ``counted``: its rows count as training's.
+    It takes ``steps`` steps, as many as one client unless given; ``count``: its rows count as training's.
     """
     pool = run.problem.train
     if sorted(cohort) != run.problem.active:
@@ -154,8 +153,8 @@ def train_pooled(
     taken: list[int | None] = run.steps[:1] if steps is None else [steps]
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=taken)
     task = make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))
-    if counted:
-        counted_task(alone, state, task)
+    if count:
+        counted(alone, state, task)
     (upload,) = engine.train([task])
     return upload.model
 

@@ -63,11 +63,11 @@ class ControlVariates(UpdateRule):
         total = sum(run.problem.sizes)
         control = state.server["control"].clone()
         for upload in uploads:
+            new = upload.extras["control"]
             weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.clients)
-            control.add_(upload.extras["control"] - _control(state, upload.client), alpha=weight)
+            control.add_(new - _control(state, upload.client), alpha=weight)
+            state.clients["control"][upload.client] = new
         state.server["control"] = control
-        for upload in uploads:
-            state.clients["control"][upload.client] = upload.extras["control"]
 
 
 def _control(state: State, client: int) -> Tensor:
