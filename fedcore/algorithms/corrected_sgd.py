@@ -90,12 +90,6 @@ def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:
     )
 
 
-def build_mime(options: MimeOptions, spec: Spec) -> Recipe:
-    """FedAvg with local steps along (1 - beta) (g - g(w) + c) + beta s."""
-    update = Mimicry(options.beta, options.lite, options.averaging)
-    return recipe(update=update, aggregate=averaging(options.averaging))
-
-
 PLUGINS = (
     Plugin(
         "scaffold",
@@ -128,7 +122,10 @@ PLUGINS = (
     Plugin(
         "mime",
         MimeOptions,
-        build_mime,
+        lambda options, spec: recipe(
+            update=Mimicry(options.beta, options.lite, options.averaging),
+            aggregate=averaging(options.averaging),
+        ),
         "local steps mimic centralised training with momentum",
         "Karimireddy et al. (Mime), Algorithm 1; ComFed, Table I",
         label="Mime",

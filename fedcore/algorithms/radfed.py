@@ -31,12 +31,11 @@ class RadFedMOptions(RadFedOptions):
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.6
 
 
-class RadFedAOptions(AdaptiveOptions):
+class RadFedAOptions(RadFedOptions, AdaptiveOptions):
     """The keys of RADFed and of the adaptive servers, ``server``: which of them, and ``root``: divide by
     sqrt(v) + tau, or by v + tau as Algorithm 2 prints it.
     """
 
-    redistributions: PositiveInt = 15
     server: Kind = "adam"
     root: bool = True
 
@@ -65,9 +64,7 @@ def build_i(options: RadFedIOptions, spec: Spec) -> Recipe:
     return _recipe(options, select)
 
 
-def _recipe(
-    options: RadFedOptions | RadFedAOptions, select: Assignments | None = None, **parts: Any
-) -> Recipe:
+def _recipe(options: RadFedOptions, select: Assignments | None = None, **parts: Any) -> Recipe:
     """Return RADFed's: the plain mean of m models, each trained by S clients in turn."""
     select = select or Assignments(redistributions=options.redistributions)
     return recipe(schedule=Redistribution(select), select=select, aggregate=PlainMean(), **parts)
