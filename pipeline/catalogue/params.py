@@ -72,6 +72,11 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
     return {**config, "studies": {file: core_yaml.read(Path(file), "study", quick=True) for file in files}}
 
 
+def study_names(root: Path = Path()) -> list[str]:
+    """Return the names of the studies in ``root/studies``; of files elsewhere nothing is known."""
+    return sorted(path.stem for path in (root / STUDIES).glob("*.yaml"))
+
+
 def configuration(params: Path) -> dict[str, Any]:
     """Read a params.yaml.
 

@@ -9,7 +9,7 @@ import typer
 
 from fedcore.base.registry import plugins
 from fedcore.cli.options import completing
-from pipeline.catalogue.params import STUDIES, configuration
+from pipeline.catalogue.params import STUDIES, configuration, study_names
 from pipeline.catalogue.schema import Shown
 from pipeline.claims.readings import ENDING
 from pipeline.papers import papers
@@ -29,22 +29,12 @@ def names() -> Iterator[str]:
         for paper, about in papers().items():
             readings = (table + ENDING for table in (sections.get(paper) or {}).get("readings", {}))
             yield from (f"{prefix}{paper}/{target}" for target in (*about.targets, *readings))
-        yield from (f"{prefix}{study}/{target}" for study in studies() for target in get_args(Shown))
-
-
-def whole() -> Iterator[str]:
-    """Yield what can be built besides single reports: papers, studies, all, site and fidelity board."""
-    yield from (*BESIDE, *papers(), *studies())
+        yield from (f"{prefix}{study}/{target}" for study in study_names() for target in get_args(Shown))
 
 
 def everything() -> Iterator[str]:
-    """Yield all that can be built."""
-    yield from (*whole(), *names())
-
-
-def studies() -> list[str]:
-    """Return the names of the studies here."""
-    return sorted(path.stem for path in Path(STUDIES).glob("*.yaml"))
+    """Yield all that can be built: all, site, fidelity board, papers, studies and single reports."""
+    yield from (*BESIDE, *papers(), *study_names(), *names())
 
 
 def elsewhere(targets: Iterable[str]) -> list[Path]:

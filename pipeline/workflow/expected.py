@@ -11,7 +11,7 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import digest, read_or_empty
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, IntegrityIssue, Report, code_of
 from fedcore.partitions.file import load
-from pipeline.catalogue.params import STUDIES, STUDY, configuration
+from pipeline.catalogue.params import STUDY, configuration, study_names
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
 from pipeline.reports import REPORTS, report_changes
@@ -39,7 +39,7 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
     """Compare runs with the params.yaml beside ``results/`` at their scale, and reports with their files."""
     home = params.resolve().parent
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
-    studies = _studies(params)
+    studies = study_names(params.parent)
     problems = []
     for folder in report.runs:
         place = os.path.relpath(folder.resolve(), home)
@@ -95,18 +95,13 @@ def orphans(params: Path, results: Path) -> list[Path]:
     catalogues = [catalogue_of(params, scale) for scale in scales]
     needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.divisions)}
     folders = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
-    studies = _studies(params)
+    studies = study_names(params.parent)
     return sorted(
         path
         for path in folders
         if path.relative_to(results.parent).as_posix() not in needed
         and (path.parents[2].name != STUDY or path.parents[3].name in studies)
     )
-
-
-def _studies(params: Path) -> set[str]:
-    """Return the studies beside a params.yaml; of files elsewhere nothing is known."""
-    return {path.stem for path in (params.parent / STUDIES).glob("*.yaml")}
 
 
 def remove(folders: list[Path]) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fedcore.base.errors import SpecError
 from fedcore.cli.main import app
 from pipeline.catalogue import Catalogue
-from pipeline.cli.names import names, whole
+from pipeline.cli.names import everything, names
 from pipeline.papers import catalogue_of
 from pipeline.reports import render
 from pipeline.workflow.expected import planned
@@ -101,7 +101,7 @@ def test_runs_are_counted_by_the_same_names(catalogue: Catalogue, monkeypatch: p
 
 
 def test_every_name_that_is_completed_or_listed_is_found(catalogue: Catalogue) -> None:
-    assert all(path_of(catalogue, name).startswith("reports/") for name in (*names(), *whole()))
+    assert all(path_of(catalogue, name).startswith("reports/") for name in everything())
     short = {target for paper, target, _ in catalogue.targets() if paper == catalogue.params.primary}
     assert {*names()} == {*short, *catalogue.names(), *(f"reports/{name}" for name in catalogue.names())}
 
