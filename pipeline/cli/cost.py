@@ -3,7 +3,6 @@
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -37,7 +36,6 @@ LEAST_MEMORY, MOST_MEMORY = 0.5, 1.4  # of what was guessed, among runs whose pe
 RUN_BYTES, ROUND_BYTES = 40_000, 120
 SAMPLE = {"rff_linear": 20, "mlp": 20, "cnn": 2}  # rounds of each model: a second or two
 HOUR, GB = 3600, 1e9
-INTERVAL = attrgetter("seconds", "low", "high")
 Guess = dict[str, float]
 
 
@@ -160,18 +158,16 @@ def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> l
     if where:
         path_of(catalogue, target)
         sources, row, column = cell(catalogue, target, *where)
-        return list({run.folder: run for run in sources.cells[row, column]}.values())
-    paper, name = catalogue.named(path_of(catalogue, target))
-    partitions = f"{paper}/{name}" in catalogue.names() and catalogue.target(paper, name).needs != "runs"
-    return [] if partitions else runs_of(catalogue, target)
+        return list(sources.cells[row, column])
+    return runs_of(catalogue, target)
 
 
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
     """Return the time with so many runs side by side, which is that of the longest at least."""
     costs = list(map(guess, runs))
     total, longest = sum(costs, NOTHING), max(costs, key=lambda run_cost: run_cost.seconds, default=NOTHING)
-    pairs = zip(INTERVAL(total), INTERVAL(longest), strict=True)
-    return _guess(*(max(seconds / side, least) / HOUR for seconds, least in pairs))
+    ends = ("seconds", "low", "high")
+    return _guess(*(max(getattr(total, end) / side, getattr(longest, end)) / HOUR for end in ends))
 
 
 def _guess(*values: float) -> Guess:

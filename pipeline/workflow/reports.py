@@ -46,14 +46,18 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
 
 
 def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
-    """Return the runs that a report needs, or all reports of a paper, or all; ``typed`` as in ``path_of``."""
+    """Return the runs that a report, all reports of a paper, or all are made of; ``typed`` as in ``path_of``.
+
+    A report of partitions has none.
+    """
     path = path_of(catalogue, typed)
     name = path.removeprefix("reports/").partition(".")[0]
     if path in BESIDE.values():
         return [*catalogue.index.values()]
     if name in catalogue.papers:
         return [run for run in catalogue.index.values() if run.paper == name]
-    return catalogue.needed(*catalogue.named(path))
+    sources = catalogue.sources(*catalogue.named(path))
+    return sources.runs if sources.target.needs == "runs" else []
 
 
 def one_of(names: Iterable[str]) -> str:

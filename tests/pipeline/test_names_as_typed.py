@@ -96,6 +96,7 @@ def test_runs_are_counted_by_the_same_names(catalogue: Catalogue, monkeypatch: p
     }
     for typed in ("table1", "reports/rfedavg/table1.standalone.tex"):
         assert [*planned(params, typed)] == [run.folder for run in catalogue.needed("rfedavg", "table1")]
+    assert planned(params, "rfedavg/fig1_labels") == {}, "it is made of partitions"
     with pytest.raises(SpecError, match=r"^rfedavg/table1\.docx: no such form"):
         planned(params, "rfedavg/table1.docx")
 
