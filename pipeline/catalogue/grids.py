@@ -68,14 +68,11 @@ def rows(params: StudyParams) -> dict[str, Row]:
         for name, method in params.algorithms.items()
     }
     refuse_unknown(params.grid, params.variants, known.values(), "", ROWS + COLUMNS)
+    grid, variants = _of(ROWS, params)
     for name, method in params.algorithms.items():
         refuse_unknown(method.grid, method.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
-        grid = {**_of(ROWS, params.grid), **method.grid}
-        variants = method.variants or {
-            key: case for key, case in params.variants.items() if _side(case) == ROWS
-        }
         label = labels.get(name) or find("algorithm", method.name or name).label or name
-        for point in points(grid, variants, known[name]):
+        for point in points({**grid, **method.grid}, method.variants or variants, known[name]):
             named[name + point.name] = Row(name, label + point.label, point.changes)
     return named
 
@@ -87,8 +84,7 @@ def settings(params: StudyParams) -> dict[str, Setting]:
         SpecError: a grid or variant has a key that no setting has, or no value; the line names it.
     """
     labels, columns, all_known = params.report.labels, {}, []
-    grid = _of(COLUMNS, params.grid)
-    variants = {key: case for key, case in params.variants.items() if _side(case) == COLUMNS}
+    grid, variants = _of(COLUMNS, params)
     for regime, (dataset, about) in product(params.regimes, params.datasets.items()):
         for split in about.splits:
             known = known_there(params, dataset, split)
@@ -157,7 +153,7 @@ def known_changes(case: Mapping[str, Any], known: Known) -> Changes:
 def refuse_unknown(
     grid: Mapping[str, Any],
     variants: Mapping[str, Mapping[str, Any]],
-    known: Iterable[Known],
+    known: Collection[Known],
     where: str,
     sections: Collection[str],
 ) -> None:
@@ -166,7 +162,6 @@ def refuse_unknown(
     ``known`` are the keys of each method, or of each setting; of sections that they lack nothing is said.
     ``where`` stands before the path of a key in the file.
     """
-    known = list(known)
     keys_by_path = {f"{where}grid.{key}": (key, "") for key in grid}
     for name, case in variants.items():
         if len({_side({key: 0}) for key in case}) != 1:
@@ -200,8 +195,10 @@ def _has(known: Known, key: str) -> bool:
     return not option or option.partition(".")[0] in known.get(section, ())
 
 
-def _of(sections: Collection[str], grid: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: values for key, values in grid.items() if key.partition(".")[0] in sections}
+def _of(side: tuple[str, ...], params: StudyParams) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return those of a study's grid and variants whose keys belong to a side of its table."""
+    grid = {key: values for key, values in params.grid.items() if key.partition(".")[0] in side}
+    return grid, {key: case for key, case in params.variants.items() if _side(case) == side}
 
 
 def _side(case: Mapping[str, Any]) -> tuple[str, ...]:
