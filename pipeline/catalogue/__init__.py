@@ -126,9 +126,27 @@ class Catalogue:
         Raises:
             SpecError: the parameters make no valid specification; the line names the key.
         """
-        if (paper, query) not in self._groups:
-            self._groups[paper, query] = tuple(self._expand(paper, query))
-        return self._groups[paper, query]
+        if (paper, query) in self._groups:
+            return self._groups[paper, query]
+        params = self.params.papers[paper]
+        try:
+            shared = params.common if isinstance(params, StudyParams) else self.params.common
+            common = shared.model_dump(exclude_none=True)
+            values = overlay(common, specification(params, query))
+            parsed = parse({"seed": 0, "variant": params.variant} | values)
+        except SpecError as error:
+            raise self.params.refusal(paper, place_of(query, str(error))) from None
+        resolved = parsed.resolved()
+        method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
+        division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
+        scale = self.params.scale_of(paper)
+        partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
+        place = (paper, scale, query.setting, query.dataset, query.algorithm, f"{query.algorithm}-{method}")
+        runs = self._groups[paper, query] = tuple(
+            PlannedRun(*place, seed, resolved | {"seed": seed}, f"{partitions}/seed{seed}", parsed.recipe)
+            for seed in query.seeds or params.seeds
+        )
+        return runs
 
     def planned(self, paper: str) -> Planned:
         """Return what all targets of a paper need.
@@ -163,25 +181,6 @@ class Catalogue:
         sections = [division.spec["data"] for division in self.divisions.values()]
         sections += [section for run in self.index.values() if (section := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
-
-    def _expand(self, paper: str, query: Query) -> Iterator[PlannedRun]:
-        params = self.params.papers[paper]
-        try:
-            shared = params.common if isinstance(params, StudyParams) else self.params.common
-            common = shared.model_dump(exclude_none=True)
-            values = overlay(common, specification(params, query))
-            parsed = parse({"seed": 0, "variant": params.variant} | values)
-        except SpecError as error:
-            raise self.params.refusal(paper, place_of(query, str(error))) from None
-        resolved = parsed.resolved()
-        method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
-        division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
-        scale = self.params.scale_of(paper)
-        partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
-        place = (paper, scale, query.setting, query.dataset, query.algorithm, f"{query.algorithm}-{method}")
-        for seed in query.seeds or params.seeds:
-            spec = resolved | {"seed": seed}
-            yield PlannedRun(*place, seed, spec, f"{partitions}/seed{seed}", parsed.recipe)
 
 
 def weights(run: PlannedRun) -> Mapping[str, Any] | None:

@@ -81,12 +81,8 @@ def _reached(start: str) -> frozenset[Definition]:
 
 @cache
 def _led_to(module: str, name: str) -> frozenset[Definition]:
-    definitions: set[Definition] = set()
-    home = _module(module)
-    for node in home.definitions[name]:
-        for first, *rest in _paths(node):
-            definitions |= _resolved(module, first, tuple(rest))
-    return frozenset(definitions)
+    paths = (path for node in _module(module).definitions[name] for path in _paths(node))
+    return frozenset().union(*(_resolved(module, first, tuple(rest)) for first, *rest in paths))
 
 
 @cache

@@ -66,7 +66,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     if algorithm.once:
         values = _at_once(values)
     elif params.equal_trainings and "training.rounds" not in dict(changes):
-        values["training"]["rounds"] = equal_rounds(values)
+        values["training"]["rounds"] = _equal_rounds(values)
     if params.measurements:
         values["evaluation"]["every"] = max(1, values["training"]["rounds"] // params.measurements)
     return values
@@ -152,14 +152,8 @@ def place_of(query: Query, message: str) -> str:
     )
 
 
-def equal_rounds(values: Mapping[str, Any]) -> int:
-    """Return how many of an algorithm's rounds let clients train as often as synchronous rounds do.
-
-    ``training.rounds`` of the values, a specification, counts synchronous rounds.
-
-    Raises:
-        SpecError: they are no whole number of the algorithm's rounds, or it is no valid specification.
-    """
+def _equal_rounds(values: Mapping[str, Any]) -> int:
+    """Return how many of an algorithm's rounds are worth ``training.rounds`` synchronous ones."""
     round_worth = worth(values)
     synchronous = values["training"]["rounds"]
     rounds = synchronous / round_worth
