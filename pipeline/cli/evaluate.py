@@ -70,24 +70,7 @@ def evaluate(
     evaluation = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
     if fill:
         say(f"wrote {package.write(REFERENCE)}", error=as_json)
-    facts = _facts(catalogue, evaluation, chosen, minutes, by, seed)
-    text = rendered("evaluation.md", facts, TEMPLATES)
-    write_json(OUT / "evaluation.json", facts)
-    write_text(OUT / "evaluation.md", text)
-    page = MarkdownIt("js-default").render(text)
-    write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
-    for item in facts["papers"]:
-        if item["checked"]:
-            write_text(OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES))
-    lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
-    show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
-
-
-def _facts(
-    catalogue: Catalogue, evaluation: Evaluation, chosen: list[str], minutes: float, by: str, seed: int
-) -> dict[str, Any]:
-    """Return what the report says; docs/evaluate.md describes the keys."""
-    return {
+    facts: dict[str, Any] = {  # docs/evaluate.md describes the keys
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "by": by,
         "minutes": minutes,
@@ -100,6 +83,16 @@ def _facts(
         "rebuilt": evaluation.rebuilt,
         "absent": evaluation.absent,
     }
+    text = rendered("evaluation.md", facts, TEMPLATES)
+    write_json(OUT / "evaluation.json", facts)
+    write_text(OUT / "evaluation.md", text)
+    page = MarkdownIt("js-default").render(text)
+    write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
+    for item in facts["papers"]:
+        if item["checked"]:
+            write_text(OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES))
+    lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
+    show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
 
 
 def _paper(evaluation: Evaluation, paper: str) -> dict[str, Any]:

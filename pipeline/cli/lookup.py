@@ -31,7 +31,17 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     """
     catalogue = catalogue_of(PARAMS, scale, studies=elsewhere([report]))
     path = path_of(catalogue, report).partition(".")[0]
-    rows = [*listing(catalogue, "reports/" if path == BESIDE["all"] else path)]
+    within = "reports/" if path == BESIDE["all"] else f"{path}/"
+    rows = [
+        {
+            "report": f"reports/{paper}/{name}",
+            "runs": len(catalogue.needed(paper, name)),
+            "published": about.published,
+            "title": about.title,
+        }
+        for paper, name, about in catalogue.targets()
+        if f"reports/{paper}/{name}/".startswith(within)
+    ]
     lines = (f"{row['report']:32} {row['runs']:5} runs  {row['published']}: {row['title']}" for row in rows)
     show(as_json, rows, [f"scale {catalogue.params.scale}", *lines])
 
@@ -88,17 +98,15 @@ def chosen(
     """
     catalogue = catalogue_of(PARAMS, scale, overlay)
     choices = choice(catalogue, *report)
-    if write:
-        for name, section in choices.get("papers", {}).items():
-            file = catalogue.params.files.get(name)
-            if file is None:
-                raise SpecError(
-                    f"--write: '{name}' is a paper, expected a study; copy the values to params.yaml"
-                )
-            write_text(Path(file), with_chosen(Path(file).read_text(), section["chosen"]))
-            say(f"wrote {file}")
-    else:
+    if not write:
         show(as_json, choices, core_yaml.written(choices).splitlines())
+        return
+    for name, section in choices.get("papers", {}).items():
+        file = catalogue.params.files.get(name)
+        if file is None:
+            raise SpecError(f"--write: '{name}' is a paper, expected a study; copy the values to params.yaml")
+        write_text(Path(file), with_chosen(Path(file).read_text(), section["chosen"]))
+        say(f"wrote {file}")
 
 
 def summaries(
@@ -119,27 +127,18 @@ def summaries(
     """
     sources = catalogue.sources(*catalogue.named(report))
     known_rows, known_columns = labels(sources)
-    asked_rows = {_found(report, "row", name, known_rows) for name in rows}
-    asked_columns = {_found(report, "column", name, known_columns) for name in columns}
+    asked_rows = {_found(report, "row", name, known_rows) for name in rows} or known_rows
+    asked_columns = {_found(report, "column", name, known_columns) for name in columns} or known_columns
     selected = {
         run.folder: run
         for (row, column), runs in sources.cells.items()
         for run in runs
-        if (not rows or row in asked_rows) and (not columns or column in asked_columns)
-        if not seeds or run.seed in seeds
+        if row in asked_rows and column in asked_columns and (not seeds or run.seed in seeds)
     }
     if not selected:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
     held = kept_specs(sources.paper, sources.name, kept) if kept else ()
     return [f"{folder}/summary.json" for folder, run in selected.items() if short_hash(run) not in held]
-
-
-def listing(catalogue: Catalogue, within: str = "reports/") -> Iterator[dict[str, Any]]:
-    """Yield each report's path, the number of runs that it needs, what it is in the paper, and its title."""
-    for paper, name, about in catalogue.targets():
-        if f"reports/{paper}/{name}/".startswith(f"{within.rstrip('/')}/"):
-            named = {"published": about.published, "title": about.title}
-            yield {"report": f"reports/{paper}/{name}", "runs": len(catalogue.needed(paper, name)), **named}
 
 
 def cell_facts(
