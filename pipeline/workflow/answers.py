@@ -33,7 +33,6 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
 SITE = FOLDER.parent / "site"
-RUN_FILES = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
@@ -53,6 +52,8 @@ class Workflow:
         SystemExit: the configuration is wrong; the message is one line.
     """
 
+    run_files = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
+
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
         self.snakemake = snakemake
         self.decision: Decision | None = None
@@ -69,7 +70,6 @@ class Workflow:
             self.catalogue = build_catalogue(self.config)
         self.params = self.catalogue.params
         self.reports = ReportFiles(self.catalogue)
-        self.run_files = RUN_FILES
         job, one_process = "{paper}/{scale}/{setting}/{method}", self.params.one_process
         self.job = job if one_process else f"{job}/seed{{seed}}"
         self.seeds = next(iter(self.params.papers.values())).seeds if one_process else ("{seed}",)
@@ -284,15 +284,14 @@ class Workflow:
         return "short" if self._cost(wildcards).seconds < SHORT_SECONDS else None
 
     def _cost(self, wildcards: Any) -> Cost:
-        """Return the cost of a job's runs, one after another."""
         return sum(map(self._guess, self._runs(wildcards)), NOTHING)
 
     def _named(self, rule: str, wildcards: Mapping[str, str]) -> str:
         """Return what a job does; where it trains with several seeds, with all of them."""
         name = messages.job_name(self.catalogue, rule, wildcards)
-        together = self._runs(wildcards) if rule in TRAIN and "seed" not in wildcards else []
-        seeds = ", ".join(str(run.seed) for run in together)
-        return f"{name}, seed{'s' * (len(together) > 1)} {seeds}" if together else name
+        if rule not in TRAIN or "seed" in wildcards:
+            return name
+        return f"{name}, seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str]) -> float:
         return self._cost(wildcards).seconds if rule in TRAIN else 1.0

@@ -80,12 +80,9 @@ class ReportFiles:
             ]
             for paper, about in catalogue.papers.items()
         }
-        self.copies = [f"reports/{Path(path).name}" for path in self.files[self.primary]]
-
-    @property
-    def top(self) -> str:
-        """The files at the top of reports/, as a wildcard constraint."""
-        return one_of(path.removeprefix("reports/") for path in self.copies)
+        names = [Path(path).name for path in self.files[self.primary]]
+        self.top = one_of(names)
+        self.copies = [f"reports/{name}" for name in names]
 
     def all_of(self, paper: str) -> list[str]:
         """Return the paths of a paper's reports, and of its numbers for DVC."""
