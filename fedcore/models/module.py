@@ -148,9 +148,9 @@ def _drawn(draw: Callable[[], torch.nn.Module], seed: int = 0) -> torch.nn.Modul
 def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> torch.nn.Module:
     """Follow the options on batch normalisation and dropout."""
     for path, part in [*module.named_modules()]:
+        kind = type(part).__name__
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             if options.norm == "refuse":
-                kind = type(part).__name__
                 raise SpecError(f"model.norm: '{name}' holds {kind} '{path}', expected norm: group or frozen")
             if options.norm == "group":
                 if (channels := part.num_features) % options.groups:
@@ -159,11 +159,9 @@ def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> tor
                         f"of '{path}'"
                     )
                 _replace(module, path, torch.nn.GroupNorm(options.groups, channels))
-        elif getattr(part, "p", 0) and "drop" in type(part).__name__.lower():
+        elif getattr(part, "p", 0) and "drop" in kind.lower():
             if options.dropout == "refuse":
-                raise SpecError(
-                    f"model.dropout: '{name}' holds {type(part).__name__} '{path}', expected dropout: off"
-                )
+                raise SpecError(f"model.dropout: '{name}' holds {kind} '{path}', expected dropout: off")
             _replace(module, path, torch.nn.Identity())
     return module
 
@@ -179,10 +177,11 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=torch.float32)
     else:
         x = torch.as_tensor(rng.integers(shape.vocabulary, size=(ROWS, *shape.inputs)))
+    named = _named(module)
     try:
         with torch.no_grad():
             scores = module(x)
-            rebuilt = model.scores(dict(module.named_parameters()), model.features(_named(module), x))
+            rebuilt = model.scores(named, model.features(named, x))
             trained = deepcopy(module).train()
             for part in trained.modules():
                 if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
@@ -202,10 +201,8 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         raise SpecError(
             f"model '{name}': its output is not that of the layer {model.head}, expected head=..."
         )
-    original = _named(module)
-    if not _equal(scores, training) or any(
-        not torch.equal(value, original[key]) for key, value in trained.named_buffers()
-    ):
+    unchanged = all(torch.equal(value, named[key]) for key, value in trained.named_buffers())
+    if not (unchanged and _equal(scores, training)):
         raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
 
 
