@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +109,7 @@ def make(
 
 def by_client(train: Block, sizes: list[int]) -> tuple[Block, ...]:
     """Return the clients' views into all rows."""
-    bounds = pairwise(accumulate(sizes, initial=0))
-    return tuple(Block(train.x[low:high], train.y[low:high]) for low, high in bounds)
+    return tuple(map(Block, train.x.split(sizes), train.y.split(sizes)))
 
 
 def precompute_trunk(problem: Problem) -> Problem:

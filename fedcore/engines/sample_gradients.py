@@ -76,7 +76,7 @@ def _through(
     inputs, outputs = [x], []
     for name in names:
         z = functional.linear(inputs[-1], p[f"{name}weight"], p[f"{name}bias"])
-        outputs.append(z if z.requires_grad else z.requires_grad_())
+        outputs.append(z.requires_grad_())
         inputs.append(activate(z))
     return inputs[:-1], outputs
 
