@@ -148,12 +148,8 @@ class Engine(Protocol):
     def name(self) -> str:
         """What ``engine:`` in a specification calls it."""
 
-    @property
-    def in_place(self) -> bool:
-        """Whether ``out`` may be ``w`` itself, so that a gradient is a step."""
-
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the gradient at ``w`` [d] into ``out`` [d]."""
+        """Return the gradient at ``w`` [d] into ``out`` [d], or into ``w`` itself, so that it is a step."""
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Do the local steps of some clients; return what they send back, in the order of ``tasks``."""

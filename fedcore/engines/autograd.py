@@ -1,13 +1,17 @@
-"""The reference engine: reverse-mode differentiation, for every model and every term."""
+"""The reference engine: reverse-mode differentiation, for every model and every term.
+
+Its loop of local steps is that of every engine which trains clients one after another.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
 from fedcore.engines.forward import arithmetic
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import train_client
+from fedcore.engines.train import batches, stepper
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,9 @@ class Autograd:
     problem: Problem
     precision: str = "fp32"
     name: str = "autograd"
-    in_place: bool = True
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the function that writes a batch's gradient at ``w`` into ``out``, another vector."""
+        """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
         model = self.problem.model
         leaves = {name: view.detach().requires_grad_() for name, view in model.trainable.views(w).items()}
         targets = list(model.trainable.views(out).values())
@@ -32,7 +35,7 @@ class Autograd:
                 phi = model.features(p, x)
                 loss = model.losses(model.scores(p, phi), y).mean()
                 if on_features:
-                    batch = Batch(x, torch.full((len(y),), 1 / len(y), dtype=w.dtype, device=w.device))
+                    batch = Batch(x, w.new_full((len(y),), 1 / len(y)))
                     loss = loss + sum(term(phi, batch) for term in on_features)
             gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
             put(gradients, targets, keep, scale)
@@ -41,7 +44,42 @@ class Autograd:
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""
-        return [train_client(self, task) for task in tasks]
+        return [self._train(task) for task in tasks]
+
+    def _train(self, task: Task) -> Upload:
+        """Train one client from the model it received."""
+        training, direction = task.training, task.direction
+        drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+        if task.loop:
+            trained, extras = task.loop(islice(drawn, len(task.rates)))
+            return replace(task.upload(trained), extras=extras)
+        steps = zip(task.rates, drawn, strict=False)
+        adders = [term.add_gradient for term in task.terms if term.add_gradient]
+        w = task.job.received.clone()
+        with torch.no_grad():
+            if training.optimizer == "sgd" and not adders and not direction.anchored:
+                descend = self.bind(w, w, task.terms)
+                for lr, (x, y) in steps:
+                    descend(x, y, 1 - lr * training.weight_decay, -lr * direction.scale)
+                    if direction.offset is not None:
+                        w.add_(direction.offset, alpha=-lr)
+                return task.upload(w)
+            g = torch.empty_like(w)
+            gradient = self.bind(w, g, task.terms)
+            anchor = self.bind(task.job.received, g, ()) if direction.anchored else None
+            step = stepper(training, w)
+            for lr, (x, y) in steps:
+                gradient(x, y)
+                for add_gradient in adders:
+                    add_gradient(g, w)
+                if anchor is not None:
+                    anchor(x, y, 1.0, -1.0)
+                if direction.scale != 1.0:
+                    g.mul_(direction.scale)
+                if direction.offset is not None:
+                    g.add_(direction.offset)
+                step(g, lr)
+        return task.upload(w)
 
 
 def put(gradients: Sequence[Tensor], targets: Sequence[Tensor], keep: float, scale: float) -> None:

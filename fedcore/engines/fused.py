@@ -5,13 +5,13 @@ alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are
 computed once a run.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Task, Upload, analytic
-from fedcore.engines.train import batches, steps_per_pass, train_client
+from fedcore.engines.train import batches, steps_per_pass
 from fedcore.models.dense import Dense
 
 
@@ -25,14 +25,10 @@ class Fused(analytic.Analytic):
     name: str = "fused"
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
-    def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Train the clients one after another."""
-        return [self._train(task) for task in tasks]
-
     def _train(self, task: Task) -> Upload:
         others = any(term.add_gradient and not 0 < term.pull * max(task.rates) < 1 for term in task.terms)
         if task.loop or others or task.direction.anchored or task.training.optimizer != "sgd":
-            return train_client(self, task)
+            return super()._train(task)
         with torch.no_grad():
             w = task.job.received.clone()
             (self._by_coefficients if self._spans(task) else self._in_place)(task, w)

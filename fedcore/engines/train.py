@@ -1,59 +1,19 @@
-"""The local steps of one client: batches, optimizer, and the loop that every sequential engine shares."""
+"""The local steps of one client: batches, the optimizer and its rates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import islice
 from typing import Literal
 
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import Engine, Task, Upload
 from fedcore.engines.problem import Block
 from fedcore.spec import LrSchedule, Training
 
 Size = int | Literal["full"]
 RMSPROP_SMOOTHING = 0.99
 RMSPROP_EPSILON = 1e-8
-
-
-def train_client(engine: Engine, task: Task) -> Upload:
-    """Train one client from the model it received."""
-    training, direction = task.training, task.direction
-    adders = [term.add_gradient for term in task.terms if term.add_gradient]
-    plain = training.optimizer == "sgd" and not adders and not direction.anchored
-    drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
-    if task.loop:
-        trained, extras = task.loop(islice(drawn, len(task.rates)))
-        return replace(task.upload(trained), extras=extras)
-    steps = zip(task.rates, drawn, strict=False)
-    w = task.job.received.clone()
-    with torch.no_grad():
-        if plain and engine.in_place:
-            descend = engine.bind(w, w, task.terms)
-            for lr, (x, y) in steps:
-                descend(x, y, 1 - lr * training.weight_decay, -lr * direction.scale)
-                if direction.offset is not None:
-                    w.add_(direction.offset, alpha=-lr)
-        else:
-            g = torch.empty_like(w)
-            gradient = engine.bind(w, g, task.terms)
-            anchor = engine.bind(task.job.received, g, ()) if direction.anchored else None
-            step = stepper(training, w)
-            for lr, (x, y) in steps:
-                gradient(x, y)
-                for add_gradient in adders:
-                    add_gradient(g, w)
-                if anchor is not None:
-                    anchor(x, y, 1.0, -1.0)
-                if direction.scale != 1.0:
-                    g.mul_(direction.scale)
-                if direction.offset is not None:
-                    g.add_(direction.offset)
-                step(g, lr)
-    return task.upload(w)
 
 
 def passes(
@@ -102,39 +62,28 @@ def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:
     Momentum is the heavy ball v <- rho v + g, w <- w - lr v, with v = 0 at the start of every round;
     weight decay adds ``weight_decay * w`` to the gradient.
     """
-    decay = training.weight_decay
-    rho = training.momentum or 0.0
+    decay, rho = training.weight_decay, training.momentum or 0.0
+    square = torch.zeros_like(w) if training.optimizer == "rmsprop" else None
+    velocity = torch.zeros_like(w) if rho else None
 
-    def decayed(g: Tensor) -> Tensor:
-        return g.add_(w, alpha=decay) if decay else g
-
-    if training.optimizer == "rmsprop":
-        square = torch.zeros_like(w)
-        velocity = torch.zeros_like(w) if rho else None
-
-        def rmsprop(g: Tensor, lr: float) -> None:
-            g = decayed(g)
+    def add(target: Tensor, g: Tensor, factor: float) -> None:
+        """Add ``factor`` g to ``target``; RMSProp divides g by the root of its mean square."""
+        if square is None:
+            target.add_(g, alpha=factor)
+        else:
             square.mul_(RMSPROP_SMOOTHING).addcmul_(g, g, value=1 - RMSPROP_SMOOTHING)
-            if velocity is None:
-                w.addcdiv_(g, square.sqrt().add_(RMSPROP_EPSILON), value=-lr)
-            else:
-                velocity.mul_(rho).addcdiv_(g, square.sqrt().add_(RMSPROP_EPSILON))
-                w.add_(velocity, alpha=-lr)
+            target.addcdiv_(g, square.sqrt().add_(RMSPROP_EPSILON), value=factor)
 
-        return rmsprop
-    if rho:
-        buffer = torch.zeros_like(w)
+    def step(g: Tensor, lr: float) -> None:
+        if decay:
+            g.add_(w, alpha=decay)
+        if velocity is None:
+            add(w, g, -lr)
+        else:
+            add(velocity.mul_(rho), g, 1.0)
+            w.add_(velocity, alpha=-lr)
 
-        def heavy_ball(g: Tensor, lr: float) -> None:
-            buffer.mul_(rho).add_(decayed(g))
-            w.add_(buffer, alpha=-lr)
-
-        return heavy_ball
-
-    def sgd(g: Tensor, lr: float) -> None:
-        w.add_(decayed(g), alpha=-lr)
-
-    return sgd
+    return step
 
 
 def rate(lr: float, schedule: LrSchedule, round: int, step: int) -> float:
