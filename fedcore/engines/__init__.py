@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedcore.base.lazy import Tensor
+from fedcore.base.lazy import Tensor, torch
 from fedcore.engines.problem import Block
 from fedcore.spec import Training
 
@@ -102,6 +102,14 @@ class BoundTerm:
         """Return ``feature_loss``, which there must be, with the tensors that it takes."""
         assert self.feature_loss is not None
         return self.feature_loss(phi, batch, *(self.given or ()))
+
+    def gradient(self, phi: Tensor, batch: Batch) -> Tensor:
+        """Return the gradient of ``loss`` in phi, in closed form where the term has one."""
+        if self.feature_gradient is not None:
+            return self.feature_gradient(phi, batch)
+        with torch.enable_grad():
+            leaf = phi.detach().requires_grad_()
+            return torch.autograd.grad(self.loss(leaf, batch), leaf)[0]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Gradient
-from fedcore.engines.autograd import Autograd
+from fedcore.engines.autograd import Autograd, put
 from fedcore.engines.problem import Problem
 from fedcore.models import Parameters
 from fedcore.models.cnn import Cnn
@@ -21,8 +21,7 @@ from fedcore.models.dense import Dense
 from fedcore.models.rff import RffLinear
 from fedcore.spec import Spec
 
-FeatureGradient = Callable[["Tensor", Batch], "Tensor"]
-Terms = Sequence[FeatureGradient]
+Terms = Sequence[Callable[[Tensor, Batch], Tensor]]
 Scratch = dict[int, Any]
 BY_COLUMNS = 16
 CONVOLUTIONS = ("conv1", "conv2")
@@ -31,7 +30,7 @@ POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
     """Return why no gradient of a run is derived by hand, or None if it is."""
-    if type(problem.model) not in BACKWARD:
+    if type(problem.model) not in {Cnn, *LAYERS}:
         return f"the model '{spec.model.name}'"
     return f"precision {spec.precision}" if spec.precision != "fp32" else None
 
@@ -48,23 +47,11 @@ class Analytic(Autograd):
         model = self.problem.model
         views = model.trainable.views(w)
         into = views if out is w else model.trainable.views(out)
-        on_features = [feature_gradient(term) for term in terms if term.feature_loss]
-        bind = BACKWARD[type(model)]
-        return bind(model, {**views, **self.problem.buffers}, into, on_features, self.scratch)
-
-
-def feature_gradient(term: BoundTerm) -> FeatureGradient:
-    """Return a term's gradient in the features: in closed form where it has one, else by differentiation."""
-    if term.feature_gradient is not None:
-        return term.feature_gradient
-    loss = term.loss
-
-    def differentiated(phi: Tensor, batch: Any) -> Tensor:
-        with torch.enable_grad():
-            leaf = phi.detach().requires_grad_()
-            return torch.autograd.grad(loss(leaf, batch), leaf)[0]
-
-    return differentiated
+        p = {**views, **self.problem.buffers}
+        on_features = [term.gradient for term in terms if term.feature_loss]
+        if type(model) is Cnn:
+            return network(p, into, on_features)
+        return Backward(LAYERS[type(model)](model, p, into), on_features, self.scratch)
 
 
 @dataclass(frozen=True)
@@ -86,27 +73,31 @@ class Layer:
     scale: float = 1.0
 
 
-def dense(model: Dense, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch) -> Backward:
-    """Dense layers; terms on the features have no gradient where these are the inputs."""
+def dense(model: Dense, p: Parameters, out: Parameters) -> list[Layer]:
+    """Return the layers of a dense network, which are all trained."""
     layers = []
     for name in model.names:
         weight, bias = f"{name}weight", f"{name}bias"
         activation = "none" if name == model.names[-1] else model.activation
         layers.append(Layer(p[weight].T, p.get(bias), out[weight].T, out.get(bias), activation))
-    return Backward(layers, terms, scratch)
+    return layers
 
 
-def random_features(
-    model: RffLinear, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch
-) -> Backward:
-    """Random features and a linear head; fixed features get no gradient, nor do terms on them."""
+def random_features(model: RffLinear, p: Parameters, out: Parameters) -> list[Layer]:
+    """Return random features, which may be fixed, and a linear head."""
     features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)
     head = Layer(p["weight"].T, None, out["weight"].T, None)
-    return Backward([features, head], terms if model.learnable else (), scratch)
+    return [features, head]
+
+
+LAYERS: Mapping[type, Callable[..., list[Layer]]] = {Dense: dense, RffLinear: random_features}
 
 
 class Backward:
-    """Forward and backward pass through dense layers, in ``scratch``: buffers by batch size."""
+    """Forward and backward pass through dense layers, in ``scratch``: buffers by batch size.
+
+    Terms on features have no gradient where no layer below these is trained.
+    """
 
     def __init__(self, layers: Sequence[Layer], terms: Terms, scratch: Scratch) -> None:
         self.layers = layers
@@ -188,24 +179,20 @@ class Passes:
             (i == 0, layer.bias, layer.matrix, z, h, _activation(layer, z, h))
             for i, (layer, z, h) in enumerate(zip(layers, sums, outputs, strict=True))
         ]
+        chains = list(map(_chain, layers, sums, outputs, deltas))
         self.backward = [
-            (
-                outputs[i - 1],
-                layers[i].matrix.T,
-                deltas[i - 1],
-                _chain(layers[i - 1], sums[i - 1], outputs[i - 1], deltas[i - 1]),
-            )
+            (outputs[i - 1], layers[i].matrix.T, deltas[i - 1], chains[i - 1])
             for i in range(len(layers) - 1, buffers.lowest, -1)
         ]
         self.update = [
-            (outputs[i - 1].T if i else None, deltas[i], buffers.turned[i], layer.into, layer.bias_into)
+            (outputs[i - 1].T if i else None, deltas[i], deltas[i].T, layer.into, layer.bias_into)
             for i, layer in enumerate(layers)
             if layer.into is not None
         ]
 
 
 class Buffers:
-    """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs], these also turned.
+    """What one batch size needs: each layer's sums, outputs and deltas [batch, outputs].
 
     From ``BY_COLUMNS`` rows on, they lie column by column, in which order the products of narrow batches and
     wide layers are faster; the last layer's deltas lie by rows, along which softmax runs.
@@ -224,11 +211,10 @@ class Buffers:
             for layer, width, z in zip(layers, widths, self.sums, strict=True)
         ]
         self.deltas = [*(empty(width) for width in widths[:-1]), like.new_empty(size, widths[-1])]
-        self.turned = [delta.T for delta in self.deltas]
         self.lowest = next(i for i, layer in enumerate(layers) if layer.into is not None)
         self.ones = like.new_ones(size)
         self.weights = like.new_full((size,), 1 / size)
-        self.minus_one = torch.full((size, 1), -1.0, dtype=like.dtype, device=like.device)
+        self.minus_one = like.new_full((size, 1), -1.0)
 
 
 def _activation(layer: Layer, z: Tensor, h: Tensor) -> Callable[[], Any]:
@@ -245,22 +231,15 @@ def _activation(layer: Layer, z: Tensor, h: Tensor) -> Callable[[], Any]:
 def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> Callable[[], Any]:
     """Return what multiplies ``delta`` by the activation's derivative."""
     if layer.activation == "relu":
-        return partial(_backward("threshold_backward"), delta, h, 0, grad_input=delta)
+        return partial(torch.ops.aten.threshold_backward.grad_input, delta, h, 0, grad_input=delta)
     if layer.activation == "tanh":
-        return partial(_backward("tanh_backward"), delta, h, grad_input=delta)
+        return partial(torch.ops.aten.tanh_backward.grad_input, delta, h, grad_input=delta)
     if layer.activation == "cos":
         return lambda: delta.mul_(z.sin_()).mul_(-layer.scale)
     return lambda: None
 
 
-@cache
-def _backward(name: str) -> Callable[..., Tensor]:
-    """Return PyTorch's own derivative of an activation."""
-    operation: Callable[..., Tensor] = getattr(torch.ops.aten, name).grad_input
-    return operation
-
-
-def network(model: Cnn, p: Parameters, out: Parameters, terms: Terms, scratch: Scratch) -> Gradient:
+def network(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
     last = torch.channels_last
     dense = p["fc1.weight"], p["fc2.weight"]
@@ -286,7 +265,7 @@ def network(model: Cnn, p: Parameters, out: Parameters, terms: Terms, scratch: S
             middle.add_(term(phi, Batch(x, phi.new_full((size,), 1 / size))), alpha=size)
         middle = torch.ops.aten.threshold_backward(middle, phi, 0)
         delta = (middle @ dense[0]).view_as(images[-1]).contiguous(memory_format=last)
-        gradients = []
+        gradients = {"fc1.bias": middle.sum(0), "fc2.bias": top.sum(0)}
         for i in (1, 0):
             sums, where = pooled[i]
             delta = torch.ops.aten.threshold_backward(delta, images[i + 1], 0)
@@ -294,28 +273,14 @@ def network(model: Cnn, p: Parameters, out: Parameters, terms: Terms, scratch: S
                 delta, sums, POOL, POOL, [0, 0], ONE, False, where
             )
             mask = [i > 0, True, True]
-            delta, kernel, bias = torch.ops.aten.convolution_backward(
+            delta, *pair = torch.ops.aten.convolution_backward(
                 delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, mask
             )
-            gradients.append((CONVOLUTIONS[i], kernel, bias))
+            gradients |= zip((f"{CONVOLUTIONS[i]}.weight", f"{CONVOLUTIONS[i]}.bias"), pair, strict=True)
 
         alpha = scale / size
-        for name, kernel, bias in gradients:
-            _accumulate(out[f"{name}.weight"], kernel, keep, alpha)
-            _accumulate(out[f"{name}.bias"], bias, keep, alpha)
+        put(list(gradients.values()), [out[name] for name in gradients], keep, alpha)
         for name, delta, rows in (("fc1", middle, flat), ("fc2", top, phi)):
             out[f"{name}.weight"].addmm_(delta.T, rows, beta=keep, alpha=alpha)
-            _accumulate(out[f"{name}.bias"], delta.sum(0), keep, alpha)
 
     return gradient
-
-
-def _accumulate(out: Tensor, value: Tensor, keep: float, scale: float) -> None:
-    """Set out <- keep out + scale value; what ``out`` held does not count if ``keep`` is 0."""
-    if keep:
-        out.mul_(keep).add_(value, alpha=scale)
-    else:
-        out.copy_(value).mul_(scale)
-
-
-BACKWARD: Mapping[type, Callable[..., Gradient]] = {Dense: dense, RffLinear: random_features, Cnn: network}

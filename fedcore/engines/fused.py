@@ -99,7 +99,7 @@ class Fused(analytic.Analytic):
         """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""
         model, views = self.problem.model, self.problem.model.trainable.views(w)
         assert isinstance(model, Dense)
-        return analytic.dense(model, views, views, (), self.scratch).layers
+        return analytic.dense(model, views, views)
 
 
 class _Drift:
