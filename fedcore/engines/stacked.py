@@ -9,12 +9,13 @@ once, as a CUDA graph, and replayed.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Task, Upload
@@ -67,7 +68,6 @@ class Form:
     mapped: tuple[tuple[Callable[..., Tensor], tuple[torch.Size, ...]], ...]
 
 
-@dataclass(frozen=True)
 class Memory:
     """What the steps of a form read and write: in the same place in every round.
 
@@ -79,25 +79,15 @@ class Memory:
         index, weights: the batches' rows among all rows, and their weights [clients, batch].
     """
 
-    received: Tensor
-    w: Tensor
-    offsets: Tensor
-    scales: Tensor
-    pulls: Tensor
-    given: list[list[Tensor]]
-    index: Tensor
-    weights: Tensor
-
-    @classmethod
-    def of(cls, form: Form, start: Tensor) -> Memory:
-        """Return the memory for steps of a form, with models like ``start`` [d]."""
-
+    def __init__(self, form: Form, start: Tensor) -> None:
         def zeros(*shape: int) -> Tensor:
             return start.new_zeros(form.clients, *shape)
 
-        given = [[zeros(*shape) for shape in shapes] for _, shapes in form.mapped]
-        index, d = zeros(form.batch).long(), len(start)
-        return cls(zeros(d), zeros(d), zeros(d), zeros(1), zeros(1), given, index, zeros(form.batch))
+        d = len(start)
+        self.received, self.w, self.offsets = zeros(d), zeros(d), zeros(d)
+        self.scales, self.pulls = zeros(1), zeros(1)
+        self.given = [[zeros(*shape) for shape in shapes] for _, shapes in form.mapped]
+        self.index, self.weights = zeros(form.batch).long(), zeros(form.batch)
 
     def begin(self, tasks: Sequence[Task], mapped: Sequence[Sequence[BoundTerm]]) -> None:
         """Set everything but the batches to what the tasks say."""
@@ -154,7 +144,6 @@ class Stacked(Autograd):
     """Trains the clients of a stage together; single gradients come from the reference engine."""
 
     name: str = "stacked"
-    in_place: bool = False
     recordings: dict[Form, tuple[Memory, Step]] = field(default_factory=dict, repr=False, compare=False)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
@@ -173,11 +162,11 @@ class Stacked(Autograd):
 
     def _together(self, tasks: Sequence[Task]) -> list[Upload]:
         """Do all steps of some clients."""
-        batches = _batches(self.problem, tasks)
+        index, weights, sizes = _batches(self.problem, tasks)
         mapped, others = _sorted([task.terms for task in tasks])
         directions = [task.direction for task in tasks]
         form = Form(
-            *batches.index.shape[1:],
+            *index.shape[1:],
             rate=tasks[0].rates[0],
             anchored=any(direction.anchored for direction in directions),
             scaled=any(direction.scale != 1 for direction in directions),
@@ -188,10 +177,10 @@ class Stacked(Autograd):
         memory, step = self._bound(form, tasks[0].training, others)
         memory.begin(tasks, mapped)
         models: dict[int, Tensor] = {}
-        for t, sizes in enumerate(batches.sizes):
-            memory.index.copy_(batches.index[t])
-            memory.weights.copy_(batches.weights[t])
-            step(sizes)
+        for t in range(len(index)):
+            memory.index.copy_(index[t])
+            memory.weights.copy_(weights[t])
+            step(sizes[t])
             models |= {k: memory.w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
         return [task.upload(models[k]) for k, task in enumerate(tasks)]
 
@@ -203,14 +192,85 @@ class Stacked(Autograd):
         recorder = RECORDERS.get(self.problem.start.device.type) if fixed else None
         if recorder and form in self.recordings:
             return self.recordings[form]
-        memory = Memory.of(form, self.problem.start)
-        step = _step(self.problem, self.precision, form, memory, training, others)
-        if recorder is None:
-            return memory, step
-        if len(self.recordings) == MOST_RECORDINGS:
-            self.recordings.clear()
-        self.recordings[form] = memory, recorder(step)
-        return self.recordings[form]
+        memory = Memory(form, self.problem.start)
+        step = self._step(form, memory, training, others)
+        if recorder:
+            if len(self.recordings) == MOST_RECORDINGS:
+                self.recordings.clear()
+            step = recorder(step)
+            self.recordings[form] = memory, step
+        return memory, step
+
+    def _step(
+        self, form: Form, memory: Memory, training: Training, others: Sequence[Sequence[BoundTerm]]
+    ) -> Step:
+        """Return the function that does a step of all clients, given the sizes of their batches."""
+        w, rate = memory.w, form.rate
+        adders = [
+            (k, term.add_gradient) for k, terms in enumerate(others) for term in terms if term.add_gradient
+        ]
+        plain = training.optimizer == "sgd" and not (adders or form.anchored or form.scaled or form.pulled)
+        g = w if plain else torch.empty_like(w)
+        mapped = [(loss, given) for (loss, _), given in zip(form.mapped, memory.given, strict=True)]
+        gradient = self._gradient(memory, w, g, mapped, others)
+        anchor = self._gradient(memory, memory.received, g)
+        descend = stepper(training, w)
+
+        def step_in_place(sizes: Sequence[int]) -> None:
+            gradient(sizes, 1 - rate * training.weight_decay, -rate)
+            if form.moved:
+                w.add_(memory.offsets, alpha=-rate)
+
+        def step(sizes: Sequence[int]) -> None:
+            gradient(sizes, 0.0, 1.0)
+            if form.pulled:
+                g.addcmul_(memory.pulls, w - memory.received)
+            for k, add_gradient in adders:
+                add_gradient(g[k], w[k])
+            if form.anchored:
+                anchor(sizes, 1.0, -1.0)
+            if form.scaled:
+                g.mul_(memory.scales)
+            if form.moved:
+                g.add_(memory.offsets)
+            descend(g, rate)
+
+        return torch.no_grad()(step_in_place if plain else step)
+
+    def _gradient(
+        self,
+        memory: Memory,
+        w: Tensor,
+        out: Tensor,
+        mapped: Sequence[tuple[Callable[..., Tensor], Sequence[Tensor]]] = (),
+        others: Sequence[Sequence[BoundTerm]] = (),
+    ) -> Callable[[Sequence[int], float, float], None]:
+        """Return the function of batch sizes, ``keep`` and ``scale`` that sets out <- keep out + scale g.
+
+        g are the gradients at ``w`` [clients, d].
+        """
+        problem = self.problem
+        layout = problem.model.trainable
+        leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
+        targets = list(layout.views(out).values())
+        on_features = [
+            (k, term.loss) for k, terms in enumerate(others) for term in terms if term.feature_loss
+        ]
+
+        def gradient(sizes: Sequence[int], keep: float, scale: float) -> None:
+            x, y, weights = problem.train.x[memory.index], problem.train.y[memory.index], memory.weights
+            with torch.enable_grad(), arithmetic(w, self.precision):
+                phi, losses = _forward(problem, leaves, x, y)
+                loss = (losses * weights).sum()
+                for feature_loss, given in mapped:
+                    loss = loss + torch.vmap(_of_batch(feature_loss))(phi, x, weights, *given).sum()
+                for k, feature_loss in on_features:
+                    if size := sizes[k]:
+                        loss = loss + feature_loss(phi[k, :size], Batch(x[k, :size], weights[k, :size]))
+            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+            put(gradients, targets, keep, scale)
+
+        return gradient
 
 
 def _sorted(terms: Sequence[Sequence[BoundTerm]]) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
@@ -234,79 +294,6 @@ def _shapes(term: BoundTerm) -> tuple[torch.Size, ...]:
     return tuple(tensor.shape for tensor in term.given or ())
 
 
-def _step(
-    problem: Problem,
-    precision: str,
-    form: Form,
-    memory: Memory,
-    training: Training,
-    others: Sequence[Sequence[BoundTerm]],
-) -> Step:
-    """Return the function that does a step of all clients, given the sizes of their batches."""
-    w, rate = memory.w, form.rate
-    adders = [(k, term.add_gradient) for k, terms in enumerate(others) for term in terms if term.add_gradient]
-    plain = training.optimizer == "sgd" and not (adders or form.anchored or form.scaled or form.pulled)
-    g = w if plain else torch.empty_like(w)
-    gradient = _bind(problem, precision, memory, w, g, [loss for loss, _ in form.mapped], others)
-    descend = stepper(training, w)
-
-    def step_in_place(sizes: Sequence[int]) -> None:
-        gradient(sizes, 1 - rate * training.weight_decay, -rate)
-        if form.moved:
-            w.add_(memory.offsets, alpha=-rate)
-
-    def step(sizes: Sequence[int]) -> None:
-        gradient(sizes, 0.0, 1.0)
-        if form.pulled:
-            g.addcmul_(memory.pulls, w - memory.received)
-        for k, add_gradient in adders:
-            add_gradient(g[k], w[k])
-        if form.anchored:
-            anchor(sizes, 1.0, -1.0)
-        if form.scaled:
-            g.mul_(memory.scales)
-        if form.moved:
-            g.add_(memory.offsets)
-        descend(g, rate)
-
-    anchor = _bind(problem, precision, memory, memory.received, g, [], [])
-    return torch.no_grad()(step_in_place if plain else step)
-
-
-def _bind(
-    problem: Problem,
-    precision: str,
-    memory: Memory,
-    w: Tensor,
-    out: Tensor,
-    mapped: Sequence[Callable[..., Tensor]],
-    others: Sequence[Sequence[BoundTerm]],
-) -> Callable[[Sequence[int], float, float], None]:
-    """Return the function of batch sizes, ``keep`` and ``scale`` that sets out <- keep out + scale g.
-
-    g are the gradients at ``w`` [clients, d].
-    """
-    layout = problem.model.trainable
-    leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
-    targets = list(layout.views(out).values())
-    on_features = [(k, term.loss) for k, terms in enumerate(others) for term in terms if term.feature_loss]
-
-    def gradient(sizes: Sequence[int], keep: float, scale: float) -> None:
-        x, y, weights = problem.train.x[memory.index], problem.train.y[memory.index], memory.weights
-        with torch.enable_grad(), arithmetic(w, precision):
-            phi, losses = _forward(problem, leaves, x, y)
-            loss = (losses * weights).sum()
-            for feature_loss, given in zip(mapped, memory.given, strict=True):
-                loss = loss + torch.vmap(_of_batch(feature_loss))(phi, x, weights, *given).sum()
-            for k, feature_loss in on_features:
-                if size := sizes[k]:
-                    loss = loss + feature_loss(phi[k, :size], Batch(x[k, :size], weights[k, :size]))
-        gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-        put(gradients, targets, keep, scale)
-
-    return gradient
-
-
 def _of_batch(feature_loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a loss on features as a function of tensors alone."""
     return lambda phi, x, weights, *given: feature_loss(phi, Batch(x, weights), *given)
@@ -325,21 +312,14 @@ def _forward(problem: Problem, p: Mapping[str, Tensor], x: Tensor, y: Tensor) ->
     return phi, losses
 
 
-@dataclass(frozen=True)
-class Batches:
-    """All batches of some clients' round: rows among all rows, their weights [steps, clients, batch], and the
-    true sizes.
+def _batches(problem: Problem, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, list[list[int]]]:
+    """Draw the clients' batches, filled up to one size with the first of all rows at weight zero.
+
+    Returns:
+        Rows among all rows [steps, clients, batch], their weights alike, and the true sizes.
     """
-
-    index: Tensor
-    weights: Tensor
-    sizes: list[list[int]]
-
-
-def _batches(problem: Problem, tasks: Sequence[Task]) -> Batches:
-    """Draw the clients' batches, filled up to one size with the first of all rows at weight zero."""
     starts = np.cumsum([0, *problem.sizes])
-    drawn = [[rows.numpy() for rows in _rows(task)] for task in tasks]
+    drawn = [_rows(task) for task in tasks]
     shape = max(map(len, drawn)), len(tasks)
     sizes = np.zeros(shape, np.int64)
     for k, batches in enumerate(drawn):
@@ -350,13 +330,11 @@ def _batches(problem: Problem, tasks: Sequence[Task]) -> Batches:
             index[t, k, : len(rows)] = rows + starts[task.job.client]
     weights = (np.arange(index.shape[2]) < sizes[..., None]) / np.maximum(sizes, 1)[..., None]
     start = problem.start
-    return Batches(
-        torch.from_numpy(index).to(start.device), torch.from_numpy(weights).to(start), sizes.tolist()
-    )
+    return torch.from_numpy(index).to(start.device), torch.from_numpy(weights).to(start), sizes.tolist()
 
 
-def _rows(task: Task) -> Iterator[Tensor]:
-    """Yield the row indices of each of a client's batches."""
+def _rows(task: Task) -> list[NDArray[np.int64]]:
+    """Draw the row indices of each of a client's batches."""
     training, n = task.training, len(task.block)
     drawn = passes(n, training.batch_size, training.drop_last, task.rng)
-    return (torch.arange(n) if batch is None else batch for batch in islice(drawn, len(task.rates)))
+    return [np.arange(n) if rows is None else rows.numpy() for rows in islice(drawn, len(task.rates))]
