@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 from engine_cases import ALGORITHMS, MODELS, specification
 
+from fedcore.algorithms import AlgorithmOptions, recipe
+from fedcore.base import registry
+from fedcore.base.registry import Plugin
 from fedcore.engines import stacked
 from fedcore.execution.notebook import Result
 from fedcore.execution.runner import run
+from fedcore.parts.exchange import FeatureMeans
+from fedcore.parts.objective import MmdToOthers
+from fedcore.parts.update import Mimicry
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 ENGINES = ("analytic", "stacked", "fused")
@@ -111,6 +117,21 @@ def test_stacks_of_any_size_agree(images: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stacked, "GROUP_BYTES", 1)
     alone = run(spec)
     assert distance(alone, together, trained(together)) <= TOLERANCE["float64"]
+
+
+def test_a_term_on_features_beside_an_anchored_gradient(
+    images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective, exchange = (MmdToOthers(0.1, pairwise=False),), (FeatureMeans("global", 0.0),)
+    both = recipe(objective=objective, update=Mimicry(0.5), exchange=exchange)
+    plugin = Plugin("both", AlgorithmOptions, lambda options, spec: both, "both", "this test")
+    monkeypatch.setitem(registry._REGISTERED["algorithm"], "both", plugin)
+    registry.plugins.cache_clear()
+    expected, result = (
+        run(specification(images, "both", "tanh", engine=engine)) for engine in ("autograd", "stacked")
+    )
+    registry.plugins.cache_clear()
+    assert distance(result, expected, trained(expected)) <= TOLERANCE["float64"]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "rfedavg"])
