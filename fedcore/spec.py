@@ -157,6 +157,15 @@ class Evaluation(Options, use_attribute_docstrings=True):
     observe: Observers = omit_default({})
     """Observers with their options, which keep more of a run in files; see `fedcore list observers`."""
 
+    @model_validator(mode="after")
+    def _known_last_round(self) -> Self:
+        if self.stop_at is not None and self.observe:
+            raise ValueError(
+                f"stop_at: got {self.stop_at}, expected none beside 'observe', which needs to know the last "
+                "round"
+            )
+        return self
+
 
 Section = Annotated[
     InstanceOf[Choice],

@@ -70,7 +70,7 @@ def look(name: str, fine: object, found: str, purpose: str, how: str, *, needed:
 def machine(root: Path, mirror: str | None) -> Iterator[Check]:
     """Look at Python, devices, threads, disk, folders that are written to, and the mirror of data."""
     python, spec = platform.python_version(), metadata(PROJECT)["Requires-Python"]
-    right = Requirement(f"python{spec}").specifier.contains(python)
+    right = Requirement(f"python{spec}").specifier.contains(python, prereleases=True)
     yield look("python", right, f"{python} (tested: {spec})", "everything", "uv python install", needed=True)
     try:
         gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
@@ -106,5 +106,5 @@ def packages(names: Iterable[str], purpose: str, how: str) -> Iterator[Check]:
         except PackageNotFoundError:
             installed = ""
         tested = f" (tested: {package.specifier})" if package.specifier else ""
-        fine = installed and package.specifier.contains(installed)
+        fine = installed and package.specifier.contains(installed, prereleases=True)
         yield look(package.name, fine, f"{installed or 'not installed'}{tested}", purpose, how, needed=True)

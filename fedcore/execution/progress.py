@@ -52,6 +52,7 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
                 shown(done, total, row)
             if time.monotonic() - written >= RECORD_SECONDS:
                 accuracy = row["test_accuracy"]
+                state.setdefault("first", done)
                 record(round=done, accuracy=accuracy if math.isfinite(accuracy) else None)
                 written = time.monotonic()
 

@@ -20,6 +20,7 @@ from fedcore.execution import metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, sealed_or_empty
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.notebook import Result
+from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
 from fedcore.spec import Spec
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
     """Return what summary.json holds: equal bytes for equal runs."""
     last = state.history[-1]
-    ended = all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
+    ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
     best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
     measured = [key for key in last if key.startswith(metrics.MEASURED)]
     problem, rows = run.problem, {key: getattr(state, key) for key in ("rows_gradient", "rows_forward")}

@@ -39,6 +39,7 @@ class Status:
         log: where its messages are, if it failed.
         command: what repeats it, if it failed.
         error: what it failed of.
+        first: the round that its process measured first; more than 0 where it goes on from a checkpoint.
     """
 
     folder: Path
@@ -50,11 +51,13 @@ class Status:
     log: Path | None = None
     command: str = ""
     error: str = ""
+    first: int = 0
 
     @property
     def left(self) -> float | None:
         """Seconds that a running run still needs, at the speed so far."""
-        return self.seconds / self.round * (self.rounds - self.round) if self.round else None
+        rounds = self.round - self.first
+        return self.seconds / rounds * (self.rounds - self.round) if rounds > 0 else None
 
 
 def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None) -> list[Status]:
@@ -138,6 +141,7 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
         Path(str(record["log"])) if record.get("log") else None,
         plain(record.get("command", "")),
         plain(record.get("error", "")),
+        int(_number(record.get("first")) or 0),
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
 from fedcore.engines import BoundTerm, Direction, Engine, Job, Loop, Upload
@@ -249,6 +250,12 @@ class Schedule(Part):
     """Who trains which slot, and when slots are merged; ``federated``: whether clients train at all."""
 
     federated: ClassVar[bool] = True
+
+    def start(self, run: Run, state: State) -> None:
+        """Refuse asynchronous events, which only some schedules have."""
+        if run.spec.participation.events is not None:
+            name = run.spec.algorithm.name
+            raise SpecError(f"participation.events: '{name}' is synchronous, expected none")
 
     def trainings(self, cohort: int) -> int:
         """Return how often clients train in a round, where a synchronous round has ``cohort`` clients."""

@@ -6,10 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, scipy, torch
 from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
+from fedcore.models import start
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
 from fedcore.parts.steps import counted, make_task, number_of_steps
@@ -23,12 +23,6 @@ class Synchronous(Schedule):
     """One slot per client of the cohort; each starts from the global model. FedAvg."""
 
     label: str = "synchronous"
-
-    def start(self, run: Run, state: State) -> None:
-        """Refuse asynchronous events."""
-        if run.spec.participation.events is not None:
-            name = run.spec.algorithm.name
-            raise SpecError(f"participation.events: '{name}' is synchronous; give cohorts")
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage in which every client of the cohort trains."""
@@ -44,10 +38,10 @@ class OwnStarts(Synchronous):
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage; the drawn starts take the global model's place."""
-        plan, model = super().plan(run, state), run.problem.model
-        drawn = (model.initial(run.streams.get("model", client=client)) for client in plan.cohort)
-        flat = (model.trainable.flatten(arrays, state.models.dtype) for arrays in drawn)
-        return replace(plan, starts=tuple(start.to(state.models.device) for start in flat))
+        plan, init = super().plan(run, state), run.spec.model.options.init
+        streams = (run.streams.get("model", client=client) for client in plan.cohort)
+        drawn = (start(run.problem.model, init, rng, state.models.dtype)[0] for rng in streams)
+        return replace(plan, starts=tuple(model.to(state.models.device) for model in drawn))
 
 
 def _one_stage(state: State, cohort: tuple[int, ...], groups: tuple[int, ...]) -> Plan:
@@ -177,6 +171,7 @@ class Clustered(Schedule):
 
     def start(self, run: Run, state: State) -> None:
         """Put all clients into one cluster."""
+        super().start(run, state)
         state.values["clusters"] = [0] * len(run.problem.clients)
 
     def plan(self, run: Run, state: State) -> Plan:

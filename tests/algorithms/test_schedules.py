@@ -356,10 +356,15 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
         ({"name": "radfed"}, {"participation": {"assignments": [[0, 5]]}}, "no client 5"),
         ({"name": "fedasync"}, {"participation": {"events": [[9, 0]]}}, "no client 9"),
         ({"name": "fedasync"}, {"participation": {"cohorts": [[0]]}}, "expected events"),
-        (
-            {"name": "fedavg"},
-            {"participation": {"events": [[0, 0]]}},
-            "'fedavg' is synchronous; give cohorts",
+        *(
+            (algorithm, {"participation": {"events": [[0, 0]]}}, f"'{algorithm['name']}' is synchronous, exp")
+            for algorithm in (
+                {"name": "fedavg"},
+                {"name": "fedavg", "chained": True},
+                {"name": "radfed"},
+                {"name": "centralised"},
+                {"name": "fl_hc"},
+            )
         ),
         ({"name": "fedasync", "staleness": "linear"}, {}, "algorithm.staleness"),
         ({"name": "centralised"}, {"training": {"local_steps": [1, 2, 3, 4, 5]}}, "training.local_steps"),

@@ -62,7 +62,12 @@ CASES = [
     ("participation.cohorts", [[0, 9]], "participation.cohorts: no client 9, expected ids from 0 to 4"),
     ("participation.cohorts", [[1, 1]], "participation.cohorts: a client is given twice in [1, 1]"),
     ("participation.assignments", [[0]], "participation.assignments: 'fedavg' redistributes no models"),
-    ("participation.events", [[0, 1]], "participation.events: 'fedavg' is synchronous; give cohorts"),
+    ("participation.events", [[0, 1]], "participation.events: 'fedavg' is synchronous, expected none"),
+    (
+        "evaluation",
+        {"stop_at": 0.5, "observe": {"path": {}}},
+        "evaluation: stop_at: got 0.5, expected none beside 'observe', which needs to know the last round",
+    ),
     ("dtype", "float16", "dtype: got 'float16', expected 'float32' or 'float64'"),
     ("sed", 1, "sed: unknown key (did you mean 'seed'?)"),
     ("model", {"name": "cnn"}, "model.name: 'cnn' takes images [depth, height, width], the data are (64,)"),

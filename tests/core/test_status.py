@@ -67,6 +67,15 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
+def test_the_time_left_is_that_of_the_rounds_since_a_checkpoint(tmp_path: Path) -> None:
+    record(tmp_path / "anew", round=4)
+    record(tmp_path / "on", round=904, rounds=1000, first=900)
+    left = {status.folder.name: status.left for status in survey(tmp_path)}
+    assert left == pytest.approx({"anew": 30.0, "on": 720.0})
+    record(tmp_path / "on", round=900, rounds=1000, first=900)
+    assert [status.left for status in survey(tmp_path)][1] is None
+
+
 def states(found: list[Status]) -> dict[str, str]:
     return {run.folder.name: run.state for run in found}
 
