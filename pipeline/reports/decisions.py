@@ -8,9 +8,9 @@ from typing import Any
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
-from pipeline.reports.effects import FEWEST
+from pipeline.reports.effects import FEWEST, INTERVAL
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.standings import Board, Said, complete
+from pipeline.reports.standings import Said, boards, complete
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
@@ -25,26 +25,13 @@ Line = dict[str, Any]
 
 def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, with queries by cell; they are there before any run."""
-    title, headlines = plan.params.title.rstrip("?."), plan.params.report.headlines
-    named = {plan.about.base, *_ranked(plan)}
+    headlines = plan.params.report.headlines
+    named = {plan.about.base, *plan.rivals}
     named |= {name for head in headlines.values() for name in (head.method, *head.above)}
-    shared: dict[str, Any] = {
-        "queries": lambda params: {cell: query for cell, query in cells.items() if cell[0] in named},
-        "plan": plan,
-        "words": True,
-    }
-    about = {"decisions": (": what is decided", "Decisions", _decided, "When")}
+    about = {"decisions": ("what is decided", _decided, "When")}
     if headlines:
-        words = ": the papers' headlines, each method tuned"
-        about["headlines"] = (words, "Headlines", _headlines, "Headline")
-    return {
-        name: Board(title=title + words, published=published, say=say, heading=heading, **shared)
-        for name, (words, published, say, heading) in about.items()
-    }
-
-
-def _ranked(plan: Plan) -> list[str]:
-    return [name for family in plan.about.families.values() for name in family]
+        about["headlines"] = ("the papers' headlines, each method tuned", _headlines, "Headline")
+    return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, about)
 
 
 def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str, base: str) -> Line:
@@ -54,10 +41,6 @@ def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str
         return {"verdict": UNRUN}
     ends = {"mean": effect.mean, "low": effect.low, "high": effect.high}
     return {**ends, "n": effect.sets, "verdict": effect.verdict(plan.about.margin)}
-
-
-def _measured(line: Line) -> str:
-    return "{mean:+.2f} ({low:+.2f} to {high:+.2f})".format_map(line)
 
 
 def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
@@ -85,7 +68,7 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
     runs, base, lines, rows = complete(plan, scores), plan.about.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
-        tried = (name for name in _ranked(plan) if case != STATELESS or name not in state)
+        tried = (name for name in plan.rivals if case != STATELESS or name not in state)
         judged = [{"row": case, "column": name, **_judged(plan, runs, places, name, base)} for name in tried]
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
@@ -93,7 +76,7 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
         sets = max((line["n"] for line in tested), default=0)
         texts = [_advice(plan, verdicts, sets)]
         for group in verdicts.values():
-            pairs = ((line["column"], _measured(line)) for line in group)
+            pairs = ((line["column"], INTERVAL.format_map(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
             more = [f"{len(entries) - LISTED} more"] if len(entries) > LISTED else []
             texts.append("; ".join([*entries[:LISTED], *more]) or "–")
@@ -125,7 +108,7 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
     base, keys = plan.about.base, ["dataset", "workload", "seed"]
-    ours = runs[runs["method"].isin([base, *_ranked(plan)])]
+    ours = runs[runs["method"].isin([base, *plan.rivals])]
     wide = ours.pivot_table(index=keys, columns="method", values="score")
     if base not in wide or wide.index.get_level_values("dataset").nunique() < FEWEST:
         return ""
@@ -170,4 +153,4 @@ def _tested(line: Line) -> str:
     verdict: str = HEADLINE.get(line["verdict"]) or line["verdict"]
     if "mean" not in line:
         return verdict
-    return f"{verdict}: {_measured(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"
+    return f"{verdict}: {INTERVAL.format_map(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"

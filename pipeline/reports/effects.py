@@ -19,6 +19,7 @@ from pipeline.reports.significance import holm
 
 DRAWS, CONFIDENCE, MOST_EXACT, TIE = 10_000, 0.95, 20, 1
 FEWEST = 5  # data sets from which on a verdict is given
+INTERVAL = "{mean:+.2f} ({low:+.2f} to {high:+.2f})"
 Values = NDArray[np.float64]
 Verdict = Literal["better", "equivalent", "worse", "undecided"]
 
@@ -66,9 +67,8 @@ def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
         return None
     nested = [[run.to_numpy() for _, run in part.groupby("workload")] for _, part in apart.groupby("dataset")]
     means = np.array([np.mean([runs.mean() for runs in workloads]) for workloads in nested])
-    drawn = bootstrap(nested)
     edge = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(drawn, [edge, 100 - edge])
+    low, high = np.percentile(bootstrap(nested), [edge, 100 - edge])
     ahead = [np.mean((runs > 0) + 0.5 * (runs == 0)) for workloads in nested for runs in workloads]
     return Effect(
         float(means.mean()), float(low), float(high), sign_flip(means), len(means), float(np.mean(ahead))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.standings import COSTLY, Board, Said, complete, expected
+from pipeline.reports.standings import COSTLY, Said, boards, complete, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
 
 BEST, SURE, GAIN = 5, 0.9, 0.3
@@ -23,19 +21,10 @@ Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 
 def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports of final runs, with the queries of their ``cells``."""
-    shared: dict[str, Any] = {
-        "queries": lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
-        "plan": plan,
-        "words": True,
-    }
-    about = {"sensitivity": (": other ways of counting", "Sensitivity", _counted, "Counted")}
+    about = {"sensitivity": ("other ways of counting", _counted, "Counted")}
     if plan.params.report.factorial:
-        about["factorial"] = (": clients' sides and servers", "Factorial", _crossed, "Client's side")
-    title = plan.params.title.rstrip("?.")
-    return {
-        name: Board(title=title + words, published=published, say=say, heading=heading, **shared)
-        for name, (words, published, say, heading) in about.items()
-    }
+        about["factorial"] = ("clients' sides and servers", _crossed, "Client's side")
+    return boards(plan, {cell: query for cell, query in cells.items() if cell[0] not in plan.controls}, about)
 
 
 def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:

@@ -88,6 +88,9 @@ class Said(NamedTuple):
     note: str
 
 
+Say = Callable[[Plan, "pd.DataFrame"], Said]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Board(Target):
     """A table of what all final runs together say.
@@ -102,7 +105,7 @@ class Board(Target):
     kind = "table"
     kept = ("csv", "md")
     plan: Plan
-    say: Callable[[Plan, pd.DataFrame], Said]
+    say: Say
     heading: str = "Method"
     words: bool = False
 
@@ -123,19 +126,27 @@ class Board(Target):
         write_grid(grid, stated, outputs, sources.layout)
 
 
+def boards(plan: Plan, cells: Asked, about: Mapping[str, tuple[str, Say, str]]) -> dict[str, Target]:
+    """Return boards of words by name; ``about`` has the title's end, what is said, and the rows' heading."""
+    title = plan.params.title.rstrip("?.")
+    shared: dict[str, Any] = {"queries": lambda params: cells, "plan": plan, "words": True}
+    return {
+        name: Board(
+            title=f"{title}: {words}", published=name.capitalize(), say=say, heading=heading, **shared
+        )
+        for name, (words, say, heading) in about.items()
+    }
+
+
 def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
     frame = board(plan, run_scores)
     rows = [
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
         for line in frame.to_dict("records")
     ]
-    return Said(frame, STATISTICS, rows, f"{_note(plan)}{_saturated(plan, run_scores)}")
-
-
-def _note(plan: Plan) -> str:
     about = plan.about
     family = ", ".join(f"{key} ({len(methods)})" for key, methods in about.families.items())
-    return (
+    note = (
         f"Effects: points against {plan.labels[about.base]}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
@@ -143,6 +154,7 @@ def _note(plan: Plan) -> str:
         "to choose by. Bytes, rows: against the base, a row without a gradient counting a third. Diverged: "
         "share of runs. Missing: settings that lack runs."
     )
+    return Said(frame, STATISTICS, rows, f"{note}{_saturated(plan, run_scores)}")
 
 
 def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
@@ -206,8 +218,7 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     about, complete_runs = plan.about, complete(plan, run_scores)
     gains = found_effects(plan, run_scores)
     p = effects.corrected(gains, about.families)
-    ranked = [name for family in about.families.values() for name in family]
-    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([about.base, *ranked])])
+    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([about.base, *plan.rivals])])
     worth = expected(plan).to_dict("index")
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
     lines, ran = [], {*run_scores["method"]}

@@ -38,6 +38,11 @@ class Plan:
     places: Mapping[str, Setting]
     labels: Mapping[str, str]
 
+    @property
+    def rivals(self) -> list[str]:
+        """The methods that are compared with the base, family by family."""
+        return [name for family in self.about.families.values() for name in family]
+
     @cached_property
     def protocol(self) -> str:
         """The hash of all that decides which runs there are and how they are compared; not of words."""
