@@ -11,19 +11,14 @@ from pipeline.reports.results import RunFacts
 GROUPS = 1000
 
 
-def pooled(facts: RunFacts, size: int, again: bool = False) -> NDArray[np.int64] | None:
+def pooled(facts: RunFacts, size: int, again: bool = False) -> NDArray[np.int64]:
     """Return how many rows of each class random groups of clients hold, [groups, classes].
 
     Args:
         facts: a run, whose partition is looked at.
         size: clients of a group, or visits.
         again: whether a client may be in a group more than once, as where a model visits it again.
-
-    Returns:
-        None where the partition is not there.
     """
-    if facts.statistics is None:
-        return None
     counts = np.array(facts.statistics["label_counts"])
     rng = np.random.default_rng(facts.run.seed)
     groups = [rng.choice(len(counts), size, replace=again) for _ in range(GROUPS)]
@@ -31,14 +26,12 @@ def pooled(facts: RunFacts, size: int, again: bool = False) -> NDArray[np.int64]
     return totals
 
 
-def skew(groups: NDArray[np.int64] | None) -> float | None:
+def skew(groups: NDArray[np.int64]) -> float:
     """Return the class non-IID score of groups in per cent of the score that it can't exceed."""
-    return None if groups is None else 50 * c_score(groups)
+    return 50 * c_score(groups)
 
 
-def variation(groups: NDArray[np.int64] | None) -> float | None:
+def variation(groups: NDArray[np.int64]) -> float:
     """Return the standard deviation of the groups' rows in per cent of their mean."""
-    if groups is None:
-        return None
     sizes: NDArray[Any] = groups.sum(axis=1)
     return float(100 * sizes.std() / sizes.mean())

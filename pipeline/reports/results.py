@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -28,6 +28,7 @@ TIMED = ("seconds", "finished", "device", "commit")
 MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
 NUMBERS = {int, float, type(None)}
 NAMED = 5
+MISSING = "missing, but a report needs it; delete the folder and build it again"
 REPAIR = "a report is made of unchanged results only; delete the folder and build it again"
 Summary = Mapping[str, Any]
 Run = TypeVar("Run", PlannedRun, "RunFacts")
@@ -47,7 +48,10 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
     Raises:
         DataError: runs or partitions are changed, damaged or incomplete; they are named with what is wrong.
     """
-    folders = dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder))
+    _refuse(*dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder)))
+
+
+def _refuse(*folders: Path) -> None:
     wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder, stamps(folder)))]
     if wrong:
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
@@ -77,7 +81,6 @@ class RunFacts:
     run: PlannedRun
     root: Path
     among: Path | None = None
-    _tables: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def kept(self) -> kept.Line | None:
@@ -109,7 +112,7 @@ class RunFacts:
     @property
     def diverged(self) -> bool:
         """Whether it ended without finite measurements."""
-        return self.summary is not None and self.summary["final"] is None
+        return self.summary is not None and self.final is None
 
     @property
     def untrained(self) -> Summary:
@@ -117,10 +120,14 @@ class RunFacts:
         return dict(self.history.iloc[0])
 
     @cached_property
-    def statistics(self) -> Summary | None:
-        """The statistics of its partition; None if there are none."""
-        _refuse(self.root / self.run.partition)
-        return _read(self.root / self.run.partition / STATISTICS)
+    def statistics(self) -> Summary:
+        """The statistics of its partition."""
+        path = self.root / self.run.partition / STATISTICS
+        _refuse(path.parent)
+        statistics = _read(path)
+        if statistics is None:
+            raise DataError(f"{path}: {MISSING}")
+        return statistics
 
     @cached_property
     def timing(self) -> Summary | None:
@@ -133,10 +140,11 @@ class RunFacts:
     @property
     def notes(self) -> tuple[str, str]:
         """The state of its data and the note for captions; empty where nothing was made yet."""
-        source = self.summary or self.statistics or {}
+        divided = made(self.run, self.root, partition=True)
+        source = self.summary or (self.statistics if divided else {})
         return source.get("data_state", ""), source.get("data_note", "")
 
-    @property
+    @cached_property
     def history(self) -> pd.DataFrame:
         """Its measurements, a line for each round that was measured."""
         return kept.history_of(self.run, self.root, self.among) if self.kept else self.table("history.csv")
@@ -150,9 +158,7 @@ class RunFacts:
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table of numbers that the run kept."""
-        if name not in self._tables:
-            self._tables[name] = _numbers(self._kept(name))
-        return self._tables[name]
+        return _numbers(self._kept(name))
 
     def arrays(self, name: str) -> Mapping[str, NDArray[Any]] | None:
         """Return the arrays that an observer kept of the run; None if it diverged."""
@@ -164,7 +170,7 @@ class RunFacts:
     def _kept(self, name: str) -> Path:
         path = self.root / self.run.folder / name
         if self.summary is None or not path.exists():
-            raise DataError(f"{path}: missing, but a report needs it; delete the folder and build it again")
+            raise DataError(f"{path}: {MISSING}")
         return path
 
 
@@ -207,11 +213,6 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
     timing = _read(root / run.folder / TIMING) or {}
     stated = [(source, key) for source, keys in ((summary, MEASURED), (timing, TIMED)) for key in keys]
     return known | {key: source[key] for source, key in stated if source.get(key) not in (None, "")}
-
-
-def _refuse(folder: Path) -> None:
-    if what := _wrong(folder, stamps(folder)):
-        raise DataError(f"{folder}: {what} ({REPAIR})")
 
 
 def _summary(path: Path) -> Summary | None:

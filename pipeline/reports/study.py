@@ -187,7 +187,10 @@ def _note(
     frame: "pd.DataFrame",
 ) -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
-    margin, source = params.report.margin, _sources(params)
+    margin, source = params.report.margin, ""
+    if tuned(params):
+        named = ", ".join(sorted({entry.source.partition(":")[0] for entry in params.chosen}))
+        source = f"Values were chosen on held-out rows, by {named}." if named else "No value is chosen yet."
     if margin is None:
         return source
     base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
@@ -204,16 +207,6 @@ def _note(
     ).strip()
 
 
-def _sources(params: StudyParams) -> str:
-    """Say what values were chosen from; nothing where none are searched for."""
-    if not tuned(params):
-        return ""
-    named = sorted({entry.source.partition(":")[0] for entry in params.chosen})
-    return (
-        f"Values were chosen on held-out rows, by {', '.join(named)}." if named else "No value is chosen yet."
-    )
-
-
 def _base(params: StudyParams) -> str:
     """Return the method that others are compared with: FedAvg, or the first where there is none."""
     named = {algorithm.name or name: name for name, algorithm in reversed(params.algorithms.items())}
@@ -222,17 +215,17 @@ def _base(params: StudyParams) -> str:
 
 def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
     """Draw who holds which labels in each setting; settings that share a partition have one picture."""
-    shared: dict[str, str] = {}
+    first: dict[str, tuple[str, RunFacts]] = {}
     for (_, column), (facts, *_) in inputs.cells.items():
-        shared.setdefault(facts.run.partition, column)
-    drawn = {column: facts for (_, column), (facts, *_) in inputs.cells.items() if column in shared.values()}
+        first.setdefault(facts.run.partition, (column, facts))
+    drawn = dict(first.values())
     across = min(2, len(drawn))
     figure, panels = figures.panels(
         {key: titles[key] for key in drawn}, 0.5 + 2.2 * -(-len(drawn) // across), across
     )
     frames = []
     for column, facts in drawn.items():
-        axes, listed = panels[column], (facts.statistics or {}).get("label_counts")
+        axes, listed = panels[column], facts.statistics.get("label_counts")
         axes.set_xlabel("client")
         if listed is None:
             axes.text(0.5, 0.5, "too many labels to list", ha="center", transform=axes.transAxes)

@@ -16,10 +16,10 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources, Target, Test
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
-from pipeline.reports.captions import Caption, Note, origin_of
+from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
 from pipeline.reports.render import write_grid
-from pipeline.reports.results import Published, RunFacts, Summary, pair_key, short_hash
+from pipeline.reports.results import Published, RunFacts, Summary, made, pair_key, short_hash
 from pipeline.reports.significance import Comparison
 
 COLUMNS = (
@@ -159,9 +159,7 @@ def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> tuple[object, ...]:
     """Return what a line says of a cell's runs: the columns from ``mean`` on."""
-    finished = [
-        run for run in runs if (run.statistics if table.needs == "partitions" else run.summary) is not None
-    ]
+    finished = [run for run in runs if made(run.run, run.root, table.needs == "partitions", run.among)]
     measured = [run.accuracy if table.measure is None else table.measure(run, column) for run in finished]
     never = measured.count(NEVER)
     numbers = (None if value == NEVER else value for value in measured)
@@ -226,7 +224,10 @@ def arrange(
     labels: Mapping[str, str] = MappingProxyType({}),
     origin: str = "",
 ) -> Grid:
-    """Lay a tidy table out; ``labels`` are those of rows that are no algorithms."""
+    """Lay a tidy table out, without sentences that would name a method without finished runs.
+
+    ``labels`` are those of rows that are no algorithms.
+    """
     names = {name: labels.get(name) or style.label(name) for name in dict.fromkeys(frame["row"])}
     compared = compared_in(frame, table, columns)
     cells = {
@@ -238,36 +239,13 @@ def arrange(
         for c in columns
     }
     partial = any(PARTIAL in cell.mark for column in cells.values() for cell in column.values())
-    return Grid(
-        name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
-        columns=tuple(columns),
-        rows=tuple(
-            (label, tuple(cells[c.key].get(name, PrintedCell("")) for c in columns))
-            for name, label in names.items()
-        ),
-        caption=_caption(frame, table, columns, paper, names, compared, partial, origin),
-        corner=table.heading,
-    )
-
-
-def _caption(
-    frame: pd.DataFrame,
-    table: Table,
-    columns: Sequence[Column],
-    paper: Paper,
-    names: Mapping[str, str],
-    compared: Mapping[str, Comparison],
-    partial: bool,
-    origin: str,
-) -> Caption:
-    """Describe the result, without sentences that would name a method without finished runs."""
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
-    cells = {(line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"])) for line in lines}
-    gone = {cell: counts for cell, counts in cells.items() if counts[0]}
+    counts = {(line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"])) for line in lines}
+    gone = {cell: (diverged, seeds) for cell, (diverged, seeds) in counts.items() if diverged}
     headings = {c.key: c.heading for c in columns}
-    labels = {c.key: c.group or c.label for c in columns}
+    columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
     kinds = sorted({c.best or table.best for c in columns if compared[c.key].best is not None})
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
@@ -282,11 +260,20 @@ def _caption(
         f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
         captions.underlined(tests, compared, headings),
         f"{PARTIAL} fewer runs than asked for." if partial else "",
-        captions.diverged(gone, (names, headings), cells, untrained=table.untrained),
+        captions.diverged(gone, (names, headings), counts, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),
     )
-    dataset = table.dataset or (lambda row, column: labels[column])
-    return captions.of_frame(sentences, table.published, paper, frame, dataset, origin)
+    dataset = table.dataset or (lambda row, column: columns_in_print[column])
+    return Grid(
+        name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
+        columns=tuple(columns),
+        rows=tuple(
+            (label, tuple(cells[c.key].get(name, PrintedCell("")) for c in columns))
+            for name, label in names.items()
+        ),
+        caption=captions.of_frame(sentences, table.published, paper, frame, dataset, origin),
+        corner=table.heading,
+    )
 
 
 def of_datasets(
@@ -300,17 +287,13 @@ def of_datasets(
         labels: each data set's name in print.
         regime, split, algorithm: a setting that uses each of them.
     """
-
-    def measure(run: RunFacts, column: str) -> float | None:
-        return None if run.statistics is None else float(FACTS[column][1](run.statistics))
-
     return Table(
         title="Data sets as they were loaded",
         published=published,
         columns=lambda params: tuple(Column(fact, FACTS[fact][0]) for fact in facts),
         rows=lambda params: {name: label for name, label in labels.items() if name in params.datasets},
         query=lambda row, column: Query(regime, row, split, algorithm, seeds=(0,)),
-        measure=measure,
+        measure=lambda run, column: float(FACTS[column][1](run.statistics)),
         dataset=lambda row, column: labels[row],
         needs="partitions",
         unit="counts",

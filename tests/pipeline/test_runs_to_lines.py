@@ -231,10 +231,9 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     assert RunFacts(ended, tmp_path).final == {"test_accuracy": 0.9, "test_loss": 2.0}
     assert RunFacts(lost, tmp_path).final is None
     assert RunFacts(absent, tmp_path).final is None
-    statistics = RunFacts(ended, tmp_path).statistics
-    assert statistics is not None
-    assert statistics["c_score"] == 1.5
-    assert RunFacts(absent, tmp_path).statistics is None
+    assert RunFacts(ended, tmp_path).statistics["c_score"] == 1.5
+    with pytest.raises(DataError, match=r"stats\.json: missing, but a report needs it"):
+        RunFacts(absent, tmp_path).statistics  # noqa: B018
     assert RunFacts(ended, tmp_path).history["test_accuracy"].tolist() == [0.5]
     assert RunFacts(ended, tmp_path).table("history.csv")["round"].tolist() == [0]
     assert RunFacts(lost, tmp_path).arrays("path.npz") is None
