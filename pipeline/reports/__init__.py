@@ -12,7 +12,6 @@ from pipeline.reports.kept import line_of
 from pipeline.reports.results import made
 
 REPORTS = Path("reports")
-FROM_ALL_RUNS = ("pdf", PROVENANCE)
 OLD = 86400.0
 
 
@@ -52,14 +51,14 @@ def made_of(sources: Sources) -> str:
 
 def is_sound(sources: Sources) -> bool:
     """Whether a report is unchanged and its plan and all that it was made of are those of now."""
-    folder = _folder(sources)
+    path = _folder(sources) / f"{sources.name}.{PROVENANCE}"
     try:
-        stated = read_sealed(folder / f"{sources.name}.{PROVENANCE}")
-        same = all(sha256_file(folder / name) == was for name, was in stated["files"].items())
-        now = made_of(sources)
+        stated = read_sealed(path)
+        expected = (sources.plan, made_of(sources))
+        unchanged = not any(file_changes(path.parent, stated["files"], path.name))
+        return unchanged and (stated["plan"], stated["made_of"]) == expected
     except (OSError, ValueError, KeyError, AttributeError):
         return False
-    return same and stated["plan"] == sources.plan and stated["made_of"] == now
 
 
 def is_partial(files: Iterable[Path]) -> bool:
@@ -96,7 +95,7 @@ def write_partial(sources: Sources) -> list[Path]:
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)
     sources.build(outputs)
-    for ending in FROM_ALL_RUNS:
+    for ending in ("pdf", PROVENANCE):
         (folder / f"{sources.name}.{ending}").unlink(missing_ok=True)
     for path in outputs.values():
         os.utime(path, (OLD, OLD))

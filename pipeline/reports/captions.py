@@ -33,11 +33,6 @@ class Caption:
         """All of it as one paragraph."""
         return " ".join(filter(None, [self.watermark, *self.sentences]))
 
-    def shown(self) -> tuple[str, str]:
-        """Return the caption with its watermark, and its notes."""
-        first, notes = self.divided()
-        return " ".join(filter(None, [self.watermark, first])), notes
-
     def divided(self) -> tuple[str, str]:
         """Return the caption as it is printed, in at most two sentences with the watermark, and its notes."""
         first = 1 if self.watermark or "? " in self.sentences[0] else 2
@@ -125,7 +120,7 @@ def underlined(
         f"that share seed and partition; p ≥ {ALPHA:g} after Holm's correction over the methods of a column)."
     ]
     for why in dict.fromkeys(reasons.values()):
-        columns = _listed([labels[key] for key, reason in reasons.items() if reason == why], "columns")
+        columns = _listed([labels[key] for key, reason in reasons.items() if reason == why])
         sentences.append(f"No test of significance for {columns}: {why}.")
     flat = [row for entry in ran.values() for row, why in entry.untested.items() if why == significance.LEVEL]
     if flat:
@@ -208,12 +203,12 @@ def of_frame(
     return compose(sentences, published, paper, scale, variant, notes, origin)
 
 
-def _listed(names: list[str], what: str) -> str:
-    """Return the names, or how many where there are too many to list; equal ones are counted."""
-    counted = Counter(names)
+def _listed(columns: list[str]) -> str:
+    """Return the columns, or how many where there are too many to list; equal ones are counted."""
+    counted = Counter(columns)
     if len(counted) > LISTED:
-        return f"{len(names)} {what}"
-    return ", ".join(name if times == 1 else f"{times} {what} {name}" for name, times in counted.items())
+        return f"{len(columns)} columns"
+    return ", ".join(name if times == 1 else f"{times} columns {name}" for name, times in counted.items())
 
 
 def stopped(printed: int) -> Callable[[pd.DataFrame], str]:

@@ -26,7 +26,6 @@ class Cost(Table):
 
     Attributes:
         metric: the column of a run's history.
-        factor: what it is multiplied by in print.
         falling: whether small values are good.
         target: the value to reach; None for the last one of ``base`` at the same seed: of these rows the
             best one on average.
@@ -34,7 +33,6 @@ class Cost(Table):
     """
 
     metric: str = "test_accuracy"
-    factor: float = 100.0
     falling: bool = False
     target: float | None = None
     base: tuple[str, ...] = ()
@@ -57,16 +55,15 @@ class Cost(Table):
 
     def levels(self, cells: Mapping[Cell, Sequence[RunFacts]]) -> dict[str, dict[str, float]]:
         """Return the value to reach of each setting, by what runs that are compared share."""
-        levels: dict[str, dict[str, float]] = {}
-        for setting in dict.fromkeys(split(column)[1] for _, column in cells):
-            if self.target is not None:
-                levels[setting] = {"": self.target}
-                continue
-            groups = [cells[row, f"rounds-{setting}"] for row in self.base]
-            ends = [
+        settings = dict.fromkeys(split(column)[1] for _, column in cells)
+        if self.target is not None:
+            return {setting: {"": self.target} for setting in settings}
+        best, levels = min if self.falling else max, {}
+        for setting in settings:
+            groups = (cells[row, f"rounds-{setting}"] for row in self.base)
+            ends = (
                 {pair_key(run.run): run.final[self.metric] for run in runs if run.final} for runs in groups
-            ]
-            best = min if self.falling else max
+            )
             levels[setting] = best(filter(None, ends), key=mean_of, default={})
         return levels
 

@@ -122,7 +122,9 @@ def write(
 ) -> None:
     """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
     spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
-    write_text(outputs["caption"], "\n\n".join(map(md, filter(None, caption.shown()))) + "\n")
+    first, notes = caption.divided()
+    paragraphs = filter(None, [f"{caption.watermark} {first}".strip(), notes])
+    write_text(outputs["caption"], "\n\n".join(map(md, paragraphs)) + "\n")
     write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
     save(captioned(figure, caption.text) if sources.layout.captions else figure, outputs)
     write_text(outputs["csv"], csv(frame))
@@ -191,21 +193,14 @@ def legend(
     place: Figure | Axes, known: Mapping[str, Look], across: int = 0, filled: bool = True, **options: Any
 ) -> None:
     """Say what colours, markers and lines mean: above the panels, or where ``loc`` says."""
-    handles = [
-        matplotlib.lines.Line2D(
-            [],
-            [],
-            color=look.colour,
-            linestyle=look.line,
-            marker=look.marker,
-            fillstyle="full" if filled and look is not PUBLISHED else "none",
-            label=look.label or name,
-        )
-        for name, look in known.items()
-    ]
+    handles = []
+    for name, look in known.items():
+        fill = "full" if filled and look is not PUBLISHED else "none"
+        drawn: Any = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "fillstyle": fill}
+        handles.append(matplotlib.lines.Line2D([], [], label=look.label or name, **drawn))
     widest = LETTER * max(len(look.label or name) for name, look in known.items()) + 0.5
     room = place.figure.bbox.width / place.figure.dpi
-    rows = -(-len(known) // max(1, int(room / widest))) or 1
+    rows = -(-len(known) // max(1, int(room / widest)))
     across = across or -(-len(known) // rows)
     place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
 

@@ -55,7 +55,7 @@ TEX = {
     "`": r"\textasciigrave{}",
     **{sign: rf"$\{name}$" for sign, name in GREEK.items()},
 }
-TEX_SIGNS = {
+TEX_SIGNS: Mapping[str, Any] = {
     f"{kind}_{end}_string": sign
     for kind, signs in {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}.items()
     for end, sign in zip(("start", "end"), signs.split(), strict=True)
@@ -68,8 +68,7 @@ def rendered(name: str, values: Mapping[str, Any], folder: Path = TEMPLATES) -> 
 
     HTML escapes all of them; in TeX, where blocks are ``<% %>``, the filter ``tex`` does.
     """
-    signs = TEX_SIGNS if ".tex" in name else {}
-    return _environment(folder, tuple(signs.items())).get_template(f"{name}.j2").render(values)
+    return _environment(folder, ".tex" in name).get_template(f"{name}.j2").render(values)
 
 
 def markdown(grid: Grid) -> str:
@@ -238,7 +237,7 @@ def compile_document(source: Path, target: Path) -> None:
 
 
 @cache
-def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+def _environment(folder: Path, for_tex: bool) -> jinja2.Environment:
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=lambda name: name is not None and (".html" in name or ".svg" in name),
@@ -246,13 +245,13 @@ def _environment(folder: Path, signs: tuple[tuple[str, str], ...]) -> jinja2.Env
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **dict[str, Any](signs),
+        **(TEX_SIGNS if for_tex else {}),
     )
     env.filters |= {
         "tex": tex,
         "md": md,
         "number": number,
         "flow": lambda value: core_yaml.written(value, flow=True).strip(),
+        "breakable": lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>")),
     }
-    env.filters["breakable"] = lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>"))
     return env
