@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -88,24 +88,24 @@ class Check(Options):
 
     def judge(self, means: Means, rows: Sequence[str]) -> Judgement:
         """Judge the check on the means of the available cells, given the rows of the table."""
-        parts = self.parts()
-        results = {}
+        parts, holding, failing = self.parts(), [], []
         for name in parts:
             complete = all(cell in means for cell in self.needs(name, rows))
             if check := self if complete else self._known(name, means):
                 true, text = check._part(name, means)
-                if complete or not true:
-                    results[name] = true, text
-        failing = [text for true, text in results.values() if not true]
-        true_parts, total = len(results) - len(failing), len(parts)
+                if not true:
+                    failing.append(text)
+                elif complete:
+                    holding.append(text)
+        total, open_parts = len(parts), len(parts) - len(holding) - len(failing)
         enough = self.in_share * total - ROUNDING
-        shown = failing or [text for _, text in results.values()]
+        shown = failing or holding
         numbers = "; ".join(shown[:SHOWN]) + ("; ..." if len(shown) > SHOWN else "")
         required = f", asked for {self.in_share:.0%}" if self.in_share < 1 else ""
-        unknown = f" ({total - len(results)} without a number)" if len(results) < total else ""
+        unknown = f" ({open_parts} without a number)" if open_parts else ""
         label = "not where " if failing else ""
-        holds = True if true_parts >= enough else False if total - len(failing) < enough else None
-        return Judgement(holds, f"true in {true_parts} of {total}{unknown}{required}: {label}{numbers}")
+        holds = True if len(holding) >= enough else False if total - len(failing) < enough else None
+        return Judgement(holds, f"true in {len(holding)} of {total}{unknown}{required}: {label}{numbers}")
 
 
 class Beats(Check):
@@ -155,8 +155,8 @@ class Best(Check):
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.smallest else 1
-        compared = [row for row, column in means if column == name]
-        rivals = self.against or tuple(row for row in compared if row not in self.rows)
+        others = (row for row, column in means if column == name and row not in self.rows)
+        rivals = self.against or tuple(others)
         best = max(self.rows, key=lambda row: sign * means[row, name])
         value = means[best, name]
         if not rivals:
@@ -266,8 +266,7 @@ class Trend(Check):
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells in all columns of the row, and of the one that it is a change of."""
-        named = dict.fromkeys((part, self.changes_from or part))
-        return tuple((row, column) for row in named for column in self.columns)
+        return tuple(product(dict.fromkeys((part, self.changes_from or part)), self.columns))
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.kind == "falls" else 1
@@ -278,7 +277,8 @@ class Trend(Check):
         steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
         moved = sign * (values[-1] - values[0])
         steady = all(step > ROUNDING for step in steps)
-        return steady and _exceeds(moved, self.by_at_least), f"{name} {_list(values)}"
+        text = ", ".join(f"{value:.6g}" for value in values)
+        return steady and _exceeds(moved, self.by_at_least), f"{name} {text}"
 
 
 class GainLargestIn(Check):
@@ -295,7 +295,7 @@ class GainLargestIn(Check):
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells of the column and of those that it is compared with."""
-        return tuple((row, column) for row in self.named() for column in (part, *self.than))
+        return tuple(product(self.named(), (part, *self.than)))
 
     def _gain(self, column: str, means: Means) -> float:
         value: float = means[self.row, column]
@@ -369,7 +369,3 @@ CHECKS: Mapping[str, type[Check]] = {
 
 def _exceeds(margin: float, least: float = 0.0) -> bool:
     return margin >= least - ROUNDING if least else margin > ROUNDING
-
-
-def _list(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values)
