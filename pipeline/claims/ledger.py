@@ -117,15 +117,16 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     """Judge a claim on the cells of its own target, which were made at a scale.
 
     With ``seeds``, a cell needs that many runs; with ``data_state``, one on a part of the data decides
-    nothing. A diverged run counts as an accuracy of 0. Without a check the verdict is what the ledger says.
+    nothing. A diverged run counts as an accuracy of 0, unless no run of any cell finished. Without a check
+    the verdict is what the ledger says.
     """
     if claim.check is None:
         return Verdict("held by a test", claim.test) if claim.test else Verdict("untested", claim.untested)
     rows = tuple(dict.fromkeys(row for row, _ in cells))
     needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
     cells = {cell: cells[cell] for cell in needed if cell in cells}
-    if claim.check.of == "mean":
-        cells = _scored(cells)
+    if claim.check.of == "mean" and any(_counts(line)[0] for line in cells.values()):
+        cells = {cell: _with_zeros(line) for cell, line in cells.items()}
     missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs, claim.check.of))}
     means = {cell: claim.check.read(cells[cell]) for cell in needed if cell not in missing}
     anywhere = _finding(claim.check, means, rows, cells)
@@ -133,35 +134,34 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
         undecided = anywhere.holds is None
         detail = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
         return Verdict("not tested at this scale", detail, anywhere.holds)
-    full_means = {cell: mean for cell, mean in means.items() if not _on_stand_in(cells[cell])}
+    full_cells = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
+    full_means = {cell: mean for cell, mean in means.items() if cell in full_cells}
     finding = _finding(claim.check, full_means, rows, cells)
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
-    full_cells = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
-    so_far_text = ""
+    detail = _missing(missing, len(needed))
     for known, opening in ((full_cells, "so far it"), (cells, "so far, on a part of the data, it")):
         so_far = _so_far(claim.check, known, rows)
         if so_far.holds is not None:
-            so_far_text = f"; {opening} {WORDS[so_far.holds]}: {so_far.detail}"
+            detail += f"; {opening} {WORDS[so_far.holds]}: {so_far.detail}"
             break
-    return Verdict("not enough runs", _missing(missing, len(needed)) + so_far_text, so_far.holds)
+    return Verdict("not enough runs", detail, so_far.holds)
 
 
 def _claim(values: Any, where: str, paper: str) -> Claim:
     if not isinstance(values, dict):
         raise SpecError(f"{where}: expected keys and values, got {values!r}")
     name = f"{where} {values['id']}" if "id" in values else where
-    options = values.get("check")
-    if options is None:
-        return validate(Claim, {**values, "paper": paper}, f"{name}: claim")
-    if not isinstance(options, dict):
-        raise SpecError(f"{name}: check: expected keys and values with a kind, got {options!r}")
-    kind = str(options.get("kind"))
-    if kind not in CHECKS:
-        raise SpecError(f"{name}: check.kind: no check named {kind!r}{suggestion(kind, CHECKS)}")
-    check = validate(CHECKS[kind], options, f"{name}: check")
+    check = values.get("check")
+    if check is not None:
+        if not isinstance(check, dict):
+            raise SpecError(f"{name}: check: expected keys and values with a kind, got {check!r}")
+        kind = str(check.get("kind"))
+        if kind not in CHECKS:
+            raise SpecError(f"{name}: check.kind: no check named {kind!r}{suggestion(kind, CHECKS)}")
+        check = validate(CHECKS[kind], check, f"{name}: check")
     return validate(Claim, {**values, "paper": paper, "check": check}, f"{name}: claim")
 
 
@@ -186,12 +186,6 @@ def cells_of(report: pd.DataFrame) -> Lines:
             means = {f"{column}@{prefix}{word}": summary(part) for word, summary in SUMMARIES.items()}
             cells |= {(row, name): {**last, "mean": mean} for name, mean in means.items()}
     return cells
-
-
-def _scored(cells: Lines) -> Lines:
-    """Return the cells of a claim with their diverged runs; as they are where no run of any cell finished."""
-    any_finished = any(_counts(line)[0] for line in cells.values())
-    return {cell: _with_zeros(line) for cell, line in cells.items()} if any_finished else cells
 
 
 def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -222,7 +216,7 @@ def _counts(line: Mapping[Any, Any]) -> tuple[int, int, int]:
     return finished, seeds, diverged
 
 
-def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str:
+def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str) -> str:
     """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
@@ -232,13 +226,12 @@ def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str = "mean") -> str
     return "no number" if pd.isna(line[of]) else ""
 
 
-def _so_far(check: Check, cells: Mapping[Cell, Mapping[Any, Any]], rows: tuple[str, ...]) -> Judgement:
+def _so_far(check: Check, cells: Lines, rows: tuple[str, ...]) -> Judgement:
     """Return what the finished runs would decide; nothing unless each cell that counts has one.
 
     Cells are compared on the runs that all of a column's have.
     """
-    candidates = ((cell, line, {**line, "seeds": 1}) for cell, line in cells.items())
-    begun = {c: line for c, line, single in candidates if not _lacking(single, 1, check.of)}
+    begun = {c: line for c, line in cells.items() if not _lacking({**line, "seeds": 1}, 1, check.of)}
     means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
     read = {c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}
     return _finding(check, read, rows, begun)
