@@ -109,7 +109,7 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
     frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
     frame["scale"] = scale
     frame["verdict"] = [_verdict(line) for line in frame.to_dict("records")]
-    return frame.merge(order(frame), on=["paper", "target", "column"], how="left")[CELLS]
+    return frame.merge(order(frame), on=agreement.COLUMN, how="left")[CELLS]
 
 
 def ours(reports: Reports) -> pd.DataFrame:
@@ -126,7 +126,7 @@ def order(cells: pd.DataFrame) -> pd.DataFrame:
     """
     ranked = cells[cells["unit"].isin(RANKED)].copy()
     change = ranked["unit"].eq(agreement.CHANGE)
-    among = change.groupby([ranked[key] for key in ("paper", "target", "column")]).transform("any")
+    among = change.groupby([ranked[key] for key in agreement.COLUMN]).transform("any")
     for name in ("mean", "published_mean"):
         ranked[name] = ranked[name].mask(among & ~change & ranked[name].notna(), 0.0)
     return agreement.ordering(ranked)
@@ -161,8 +161,7 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFram
             status = "not enough runs" if scale in claim.scales else "not tested at this scale"
             file = f"reports/{claim.paper}/{claim.target}.csv"
             verdict = Verdict(status, f"{file}: {NOT_BUILT}")
-        about = (claim.paper, claim.id, claim.statement, claim.text, claim.source, claim.target)
-        lines.append((*about, scale, verdict.status, verdict.detail, verdict.so_far, claim.printed))
+        lines.append({**dict(claim), **vars(verdict), "scale": scale, "verdict": verdict.status})
     return pd.DataFrame(lines, columns=CLAIMS)
 
 
