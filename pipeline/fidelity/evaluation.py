@@ -45,11 +45,6 @@ class Unit(NamedTuple):
         """How long its runs took when they were kept."""
         return float(sum(line["seconds"] for line in self.kept))
 
-    @property
-    def name(self) -> str:
-        """Its report, and its cell by keys."""
-        return f"{self.paper}/{self.target}" + (f": {self.row}, {self.column}" if self.row else "")
-
 
 @dataclass(frozen=True)
 class Check:
