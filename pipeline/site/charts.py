@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
+
+import numpy as np
 
 from fedcore.base.lazy import pd
 from pipeline.reports import style
@@ -53,29 +55,21 @@ def _history_chart(columns: pd.DataFrame, look: style.Look) -> Chart:
     names = [str(name) for name in columns]
     alone, percent = len(names) == 1, names[0].endswith(SCORES)
     traces = []
-    for name, its in zip(names, [look] if alone else PAIR, strict=True):
-        points = _thinned([(at, y) for at, y in columns[name].items() if math.isfinite(y)])
-        data = {"x": [at for at, _ in points], "mean": [_short(100 * y if percent else y) for _, y in points]}
-        traces.append(asdict(its) | {"label": name.replace("_", " ")} | data)
+    for name, line_look in zip(names, [look] if alone else PAIR, strict=True):
+        means = (100 * columns[name] if percent else columns[name]).rename("mean").reset_index()
+        label = name.replace("_", " ")
+        traces.append(_trace(replace(line_look, label=label), means[np.isfinite(means["mean"])]))
     title = names[0].replace("_", " ") if alone else TOGETHER[names[0]]
     return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
 
 def _trace(look: style.Look, line: pd.DataFrame) -> dict[str, Any]:
-    points = _thinned(list(line[["round", "mean", "std", "n"]].itertuples(index=False)))
-    return asdict(look) | {
-        "x": [int(point.round) for point in points],
-        "mean": [_short(point.mean) for point in points],
-        "std": [_short(point.std) for point in points],
-        "n": [int(point.n) for point in points],
-    }
-
-
-def _thinned(points: Sequence[Any]) -> list[Any]:
-    """Return every k-th point and the last, so that there are few enough to draw."""
-    step = -(-len(points) // POINTS) or 1
-    kept = list(points[::step])
-    return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
+    """Return a curve with every k-th of its points and the last, so that there are few enough to draw."""
+    step, last = -(-len(line) // POINTS), len(line) - 1
+    kept = [place for place in range(len(line)) if place % step == 0 or place == last]
+    points = line.iloc[kept].rename(columns={"round": "x"})
+    forms: dict[str, Callable[[Any], float | None]] = {"x": int, "mean": _short, "std": _short, "n": int}
+    return asdict(look) | {name: [*map(form, points[name])] for name, form in forms.items() if name in points}
 
 
 def _short(value: float) -> float | None:
