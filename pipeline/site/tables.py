@@ -31,13 +31,11 @@ class Distance(NamedTuple):
     """How far a cell is from the published number.
 
     Attributes:
-        level: -2 (far below) to 2 (far above); 0 is near.
-        kind: the name of its style.
+        kind: the name of its style, from far-below to far-above.
         mark: a sign that says the same without colour.
         text: the difference in print.
     """
 
-    level: int
     kind: str
     mark: str
     text: str
@@ -86,7 +84,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
     level = level if agreement.difference > 0 else -level
     kind, mark, _ = LEVELS[level]
-    return Distance(level, kind, mark, number(agreement.difference, f"{{:+.{decimals}f}}"))
+    return Distance(kind, mark, number(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:

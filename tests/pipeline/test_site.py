@@ -34,7 +34,7 @@ from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
 from pipeline.site.format import with_std
 from pipeline.site.survey import EDITIONS, dotted, read_csv, survey
-from pipeline.site.tables import distance
+from pipeline.site.tables import LEVELS, distance
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request
@@ -249,7 +249,7 @@ def test_a_damaged_run_is_shown_as_such(tmp_path: Path) -> None:
 def test_near_and_far(mean: float, published: float, std: float, unit: str, level: int) -> None:
     apart = distance({"mean": mean, "published_mean": published, "published_std": std}, unit)
     assert apart is not None
-    assert apart.level == level
+    assert (apart.kind, apart.mark) == LEVELS[level][:2]
     assert distance({"mean": mean, "published_mean": NAN, "published_std": std}, unit) is None
 
 
