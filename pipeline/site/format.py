@@ -40,11 +40,11 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
             more = " …" if len(value) > MOST else ""
             lines.append((name, ", ".join(map(str, value[:MOST])) + more or "none"))
         elif value is not None:
-            lines.append((name, _told(key, value)))
+            lines.append((name, _printed(key, value)))
     return [(name.replace("_", " "), text) for name, text in lines]
 
 
-def _told(key: str, value: Any) -> str:
+def _printed(key: str, value: Any) -> str:
     """Return a value as a reader wants it: scores in per cent, traffic in bytes with a unit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)

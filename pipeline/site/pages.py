@@ -1,12 +1,12 @@
 """All pages of results: Markdown with parts in HTML, and the data that their scripts ask for."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedcore.base.files import canonical_json
 from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
 from pipeline.fidelity.scoreboard import claims, scoreboard
@@ -93,15 +93,9 @@ def every(survey: Survey, root: Path) -> Results:
 
     for key, answer in answers.items():
         measured = [shown for shown in survey.reference if shown.paper == key]
-        judged = answer["claims"].groupby("target")
-        values = {
-            **answer,
-            "claims": {target: frame.to_dict("records") for target, frame in judged},
-            "first": next(
-                (one.name for one in measured if one.target.needs == "runs" and one.name in judged.groups), ""
-            ),
-            "readme": _readme(key),
-        }
+        judged = {target: frame.to_dict("records") for target, frame in answer["claims"].groupby("target")}
+        decisive = (one.name for one in measured if one.target.needs == "runs" and one.name in judged)
+        values = {**answer, "claims": judged, "first": next(decisive, ""), "readme": _readme(key)}
         add("paper", f"papers/{key}", measured, **values)
     for key, targets in built.items():
         add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].about, quiet=_quiet(targets))
@@ -110,8 +104,7 @@ def every(survey: Survey, root: Path) -> Results:
 
 def script(name: str, data: Mapping[str, Any]) -> str:
     """Return a script that hands pages data under a name; it can't end a script element or start a tag."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    harmless = text.replace("<", "\\u003c")
+    harmless = canonical_json(data).replace("<", "\\u003c")
     return f'(window.SITE ??= {{}})["{name}"] = {harmless};\n'
 
 

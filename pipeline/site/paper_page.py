@@ -22,14 +22,14 @@ BODIES = ("view", "grid", "charts", "numbers", "columns", "matrix")
 
 def page(survey: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the blocks of a page of targets that have files or runs, and the data for its script."""
-    blocks = {shown.name: _block(shown, survey) for shown in targets if shown.kept or shown.begun}
-    present = [shown for shown in targets if shown.name in blocks]
+    present = [shown for shown in targets if shown.kept or shown.begun]
+    blocks = [_block(shown, survey) for shown in present]
     runs = {run.folder: run for shown in present for run in shown.runs}
     indices = {folder: index for index, folder in enumerate(runs)}
-    return list(blocks.values()), {
+    return blocks, {
         "runs": [_behind(survey.evidence.get(folder), run) for folder, run in runs.items()],
         "cells": {shown.name: _cells(shown, indices) for shown in present},
-        "charts": {name: block["charts"] for name, block in blocks.items() if block["charts"]},
+        "charts": {block["name"]: block["charts"] for block in blocks if block["charts"]},
     }
 
 
@@ -55,9 +55,8 @@ def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
 
 def _rebuilt(shown: TargetStatus, file: str) -> str:
     """Return the command that makes a file anew, at the scale and on the data of what is shown."""
-    if shown.reference:
-        return f"uv run snakemake --cores 2 --configfile {EDITIONS} --config scale=paper -- {file}"
-    return f"uv run snakemake --cores 2 {file}"
+    options = f" --configfile {EDITIONS} --config scale=paper --" if shown.reference else ""
+    return f"uv run snakemake --cores 2{options} {file}"
 
 
 def _body(shown: TargetStatus, gone: Mapping[Any, Any], lines: Mapping[Cell, tables.Line]) -> dict[str, Any]:

@@ -33,8 +33,12 @@ def front(reports: Path, paper: str, target: Path) -> None:
     texts = PIL.PngImagePlugin.PngInfo()
     texts.add_text(NUMBERS, numbers(source.with_suffix(".csv")))
     texts.add_text(PROCESSOR, processor())
+    if shutil.which(TOOL) is None:
+        raise DataError(f"{TOOL}: not found; it draws tables (Debian: poppler-utils)")
     with tempfile.TemporaryDirectory() as folder, atomic(target) as handle:
-        drawn = PIL.Image.open(_raster(source, Path(folder)))
+        size = ["-scale-to-x", str(WIDTH), "-scale-to-y", "-1"]
+        subprocess.run([TOOL, "-png", "-singlefile", *size, str(source), f"{folder}/page"], check=True)
+        drawn = PIL.Image.open(f"{folder}/page.png")
         drawn.convert("RGB").quantize(64).save(handle, "PNG", pnginfo=texts, optimize=True)
 
 
@@ -50,12 +54,3 @@ def redrawn(catalogue: Catalogue, name: str, folder: Path, target: Path) -> None
 def numbers(table: Path) -> str:
     """Return what a table's csv measured as csv, apart from what it is compared with."""
     return pd.read_csv(table, dtype=str)[SHOWN].to_csv(index=False, lineterminator="\n")
-
-
-def _raster(source: Path, folder: Path) -> Path:
-    if shutil.which(TOOL) is None:
-        raise DataError(f"{TOOL}: not found; it draws tables (Debian: poppler-utils)")
-    size = ["-scale-to-x", str(WIDTH), "-scale-to-y", "-1"]
-    command = [TOOL, "-png", "-singlefile", *size, str(source), str(folder / "page")]
-    subprocess.run(command, check=True)
-    return folder / "page.png"

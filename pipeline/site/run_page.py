@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import BaseModel, Field, NonNegativeInt
 
 from fedcore.base.files import read_or_empty
 from fedcore.base.options import validate
@@ -17,20 +17,16 @@ from pipeline.site.survey import Evidence, read_csv
 from pipeline.site.tables import plain
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, strict=True):
     """The numbers of rows that clients hold."""
-
-    model_config = ConfigDict(strict=True)
 
     min: int
     max: int
     mean: float
 
 
-class Statistics(BaseModel):
+class Statistics(BaseModel, strict=True):
     """What a partition's statistics say of its clients; ``label_counts``, [clients, classes], where few."""
-
-    model_config = ConfigDict(strict=True)
 
     clients: int
     sizes: Sizes

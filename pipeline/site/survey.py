@@ -246,10 +246,10 @@ def _reference(
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
     catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
-    tables = [read_runs(path) for path in sorted((root / REFERENCE).glob(f"*/{RUNS}"))]
-    lines = {str(line["spec_sha256"]): line for table in tables for line in table.to_dict("records")}
-    histories = [read_histories(path) for path in sorted((root / REFERENCE).glob(f"*/{HISTORIES}"))]
-    curves = {str(run): history for table in histories for run, history in table.groupby("run")}
+    tables = map(read_runs, sorted((root / REFERENCE).glob(f"*/{RUNS}")))
+    lines = {line["spec_sha256"]: told(line) for table in tables for line in table.to_dict("records")}
+    histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
+    curves = {run: history for table in histories for run, history in table.groupby("run")}
     for paper, name, _ in catalogue.targets():
         frame, files = _built(root / REFERENCE / paper, name)
         sources = catalogue.sources(paper, name, root)
@@ -259,17 +259,11 @@ def _reference(
         }
         shown = _status(sources, cells=cells, frame=frame, files=files, reference=True)
         for run in shown.runs if shown.kept else ():
-            run_facts = _remembered(run, lines[digest(run.spec)])
+            line = lines[digest(run.spec)]
+            run_facts = {**line, "final": line, "spec": line["spec_sha256"]}
             record = Evidence(run, run_facts, [], True, curves.get(run.folder))
             evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")
         yield shown
-
-
-def _remembered(run: PlannedRun, line: Mapping[Hashable, Any]) -> dict[str, Any]:
-    """Return what a kept line says of a run, in the words of ``facts``."""
-    known = told(line)
-    final = {"final": {"test_accuracy": known["test_accuracy"]}} if "test_accuracy" in known else {}
-    return {**known, **final, "spec": known["spec_sha256"], "seed": run.seed, "partition": run.partition}
 
 
 def dotted(folder: str) -> str:
@@ -281,7 +275,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     """Read a report's csv: texts stay texts, and known numbers become numbers, NaN where there are none."""
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: not a csv file ({' '.join(str(error).split())}); build it again") from None
     for name in set(NUMBERS) & set(frame.columns):
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
