@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Axes, Figure, pd
 from fedcore.base.options import suggestion
+from pipeline.catalogue.grids import Changes
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Paper, Query, Target
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
@@ -46,10 +47,6 @@ SHOWN = (
 @dataclass(frozen=True, kw_only=True)
 class Readings(Drawing):
     """The figure of a table's readings."""
-
-
-class UnknownChange(SpecError):
-    """No run of a table has a key that all its readings are to change."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +79,18 @@ class Space:
         return readings
 
     def asked_of(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
-        """Return the runs of each cell of the table that readings are asked for.
-
-        Raises:
-            UnknownChange: none of these runs has a key of ``changes``.
-        """
+        """Return the runs of each cell of the table that readings are asked for."""
         cells = dict(self.table.cells(params))
         for axis, names in enumerate((self.section.rows, self.section.columns)):
             cells = {cell: queries for cell, queries in cells.items() if not names or cell[axis] in names}
-        queries = list(chain.from_iterable(cells.values()))
-        for key, value in self.section.changes.items():
-            if not any(applied(params, query, {key: value}) for query in queries):
-                raise UnknownChange(f"no run has a key '{key}'")
         return cells
+
+    def unknown_changes(self, params: PaperParams) -> Iterator[str]:
+        """Yield the keys of ``changes`` that none of these runs has."""
+        for key, value in self.section.changes.items():
+            queries = chain.from_iterable(self.asked_of(params).values())
+            if not any(applied(params, query, {key: value}) for query in queries):
+                yield key
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each of those cells in each reading."""
@@ -104,19 +100,15 @@ class Space:
             seeds = None if all_seeds else params.seeds[: self.section.seeds]
             for (row, column), queries in asked_for.items():
                 cells[row, f"{column}@{name}"] = tuple(
-                    replace(
-                        query, changes=(*query.changes, *self._changes(params, query, taken)), seeds=seeds
-                    )
+                    replace(query, changes=self._changes(params, query, taken), seeds=seeds)
                     for query in queries
                 )
         return cells
 
-    def _changes(
-        self, params: PaperParams, query: Query, taken: Mapping[str, str]
-    ) -> Iterator[tuple[str, Any]]:
-        yield from applied(params, query, self.section.changes)
-        for key, choice in taken.items():
-            yield from asked(params, query, self.points[key], choice)
+    def _changes(self, params: PaperParams, query: Query, taken: Mapping[str, str]) -> Changes:
+        """Return the query's changes, then those of all readings, then those of one reading."""
+        by_point = (asked(params, query, self.points[key], choice) for key, choice in taken.items())
+        return tuple(chain(query.changes, applied(params, query, self.section.changes), *by_point))
 
     def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> pd.DataFrame:
         """Return the table's tidy lines in one reading, with their distance from the print in margins."""
@@ -148,12 +140,11 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
         _refuse_unknown(name, options, table, known, params)
         space = Space(paper, of, table, about, {key: known[key] for key in options.points}, options)
         try:
-            if options.changes:
-                space.asked_of(params)
-        except UnknownChange as error:
-            raise SpecError(f"readings.{name}.changes: {error}") from None
+            unknown = next(space.unknown_changes(params), None)
         except SpecError:
-            pass  # the report of the table itself says what is wrong with it
+            unknown = None  # the report of the table itself says what is wrong with it
+        if unknown is not None:
+            raise SpecError(f"readings.{name}.changes: no run has a key '{unknown}'")
         if others := {*options.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
         targets[name + ENDING] = Readings(
@@ -188,7 +179,7 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     """Measure each reading, and draw them by their distance from the print."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
     lines = pd.DataFrame(_distance(name, tables[name]) | taken for name, taken in space.readings().items())
-    known = lines[lines["mean"].notna()]
+    known = lines.dropna(subset="mean")
     parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}
     explained = pd.DataFrame(
         {"row": SHARE, "column": key, "mean": share} for key, share in zip(space.points, parts, strict=False)
@@ -209,9 +200,10 @@ def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
     ``std`` is over seeds; ``near`` counts cells within the margin, ``of`` those that are printed.
     """
     printed = frame[frame["published_mean"].notna()]
-    runs = [list(parsed(text).values()) for text in printed["values"]]
-    by_run = ([values[k] for values in runs] for k in range(min(map(len, runs), default=0)))
-    distances = [np.abs(values - printed["published_mean"]) / printed["margin"] for values in by_run]
+    by_run = zip(*(parsed(text).values() for text in printed["values"]), strict=False)
+    distances = [
+        np.abs(np.array(values) - printed["published_mean"]) / printed["margin"] for values in by_run
+    ]
     return {
         "row": DISTANCE,
         "column": name,
@@ -228,13 +220,12 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
     On a part of the table, or with changed runs, it decides nothing about the paper and has another name.
     """
     row = IN_PART if space.section.rows or space.section.columns or space.section.changes else CLAIM
+    cells = {name: cells_of(frame.assign(data_state="")) for name, frame in tables.items()}
     for claim in ledger(space.paper):
+        if claim.target != space.target:
+            continue
         at_scale = claim.model_copy(update={"scales": (scale,)})
-        answers = {
-            name: HOLDS.get(judge(at_scale, cells_of(frame.assign(data_state="")), scale).status)
-            for name, frame in tables.items()
-            if claim.target == space.target
-        }
+        answers = {name: HOLDS.get(judge(at_scale, lines, scale).status) for name, lines in cells.items()}
         held = [holds for holds in answers.values() if holds is not None]
         if held:
             share, names = sum(held) / len(held), " ".join(name for name, holds in answers.items() if holds)
