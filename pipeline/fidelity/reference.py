@@ -10,7 +10,6 @@ are not here, as long as params.yaml still asks for them, and a run that is not 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,19 +52,14 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     for name in names:
         paper, target = name.split("/")
         sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
-        about, needed = sources.target, sources.runs
-        partitions = about.needs == "partitions"
-        ended = [run for run in needed if made(run, root, partitions, sources.among)]
+        partitions = sources.target.needs == "partitions"
+        ended = [run for run in sources.runs if made(run, root, partitions, sources.among)]
         if not partitions:
             refuse_changed(ended, root)
             present = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())
             runs.setdefault(paper, {}).update(present)
         try:
-            if not about.kept:
-                left[name] = "holds no measurement"
-            elif needed and not ended:
-                left[name] = "no run of it was made"
-            elif reason := _lacking(sources, {run.folder for run in ended}):
+            if reason := _lacking(sources, {run.folder for run in ended}):
                 left[name] = reason
             else:
                 written += _report(sources, folder)
@@ -81,8 +75,12 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
 
 
 def _lacking(sources: Sources, folders: set[str]) -> str:
-    """Say why a figure can't be made of the runs in these folders; a figure of curves needs one of each."""
+    """Say why a report can't be made of the runs in these folders; a figure of curves needs one of each."""
     cells, kind = sources.cells, sources.target.kind
+    if not sources.target.kept:
+        return "holds no measurement"
+    if sources.runs and not folders:
+        return "no run of it was made"
     bare = sum(folders.isdisjoint(run.folder for run in runs) for runs in cells.values())
     if kind == "curves" and bare:
         return f"{bare} of {len(cells)} curves have no run"
@@ -123,7 +121,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
     if summary is None:
         raise DataError(f"{run.folder}/{SUMMARY}: missing")
     folder = root / run.folder
-    provenance, timing = (json.loads((folder / name).read_text("utf-8")) for name in (PROVENANCE, TIMING))
+    provenance, timing = (read_object(folder / name) for name in (PROVENANCE, TIMING))
     return {
         "run": run.folder,
         "status": summary["status"],
@@ -163,12 +161,10 @@ def contents(folder: Path) -> str:
 
 def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
     kept = pd.read_csv(path)
-    count, total = (
-        (int(kept["n"].sum()), int(kept["seeds"].sum())) if "seeds" in kept else (len(kept), len(kept))
-    )
+    counts = [int(kept[name].sum()) for name in ("n", "seeds")] if "seeds" in kept else [len(kept)] * 2
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
     name = path.relative_to(folder).with_suffix("").as_posix()
-    return f"[{name}]({name}{form})", f"{count:,}", f"{total:,}"
+    return f"[{name}]({name}{form})", *(f"{count:,}" for count in counts)
 
 
 def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
