@@ -215,7 +215,8 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
         if sources.target.needs == "runs":
             records = [_evidence(evidence, run, root) for run in sources.runs]
             for record in records:
-                record.used.append(f"{paper}/{name}")
+                if f"{paper}/{name}" not in record.used:
+                    record.used.append(f"{paper}/{name}")
             finished = sum(record.finished for record in records)
             hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
         else:

@@ -330,6 +330,14 @@ def test_results_at_the_paper_s_scale_stand_beside_the_kept_ones(tmp_path: Path)
     found = survey({**CONFIG, "scale": "paper"}, tmp_path)
     rows = [(item.folder, item.begun) for item in (*found.reference, *found.targets) if item.name == "table3"]
     assert rows == [(f"files/kept/{PAPER}", False), (f"files/own/{PAPER}", True)]
+    assert all(len(record.used) == len({*record.used}) for record in found.evidence.values())
+
+
+def test_what_is_not_measured_is_built_by_its_paper_s_name(site: Path) -> None:
+    text = (site / f"papers/{PAPER}.html").read_text()
+    built = re.findall(r"fedcore build (\S+) --scale paper", text)
+    assert built
+    assert {name.partition("/")[0] for name in built} == {PAPER}
 
 
 def test_a_kept_cell_names_its_runs(kept: Path) -> None:
