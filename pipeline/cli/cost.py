@@ -158,7 +158,7 @@ def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> l
     if where:
         path_of(catalogue, target)
         sources, row, column = cell(catalogue, target, *where)
-        return list(sources.cells[row, column])
+        return list(sources.cells[row, column]) if sources.target.needs == "runs" else []
     return runs_of(catalogue, target)
 
 

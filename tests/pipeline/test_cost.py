@@ -180,6 +180,12 @@ def test_unknown_names_are_refused(
     assert str(refused.value).startswith(said)
 
 
+def test_a_cell_of_a_report_of_partitions_costs_no_runs() -> None:
+    plan = catalogue_of(HOME / "params.yaml")
+    cell, *_ = plan.cells("rfedavg", "fig1_labels")
+    assert bill(plan, "rfedavg/fig1_labels", cell)["to_make"] == 0
+
+
 def test_the_command_prints_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(HOME / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from project import HOME, Project
 
-TABLE = "reports/rfedavg/table1.tex"
+TABLE = "reports/rfedavg/table3.tex"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) -> None:
     project.run("dvc", "repro", "rfedavg")
-    assert len(project.executed()) == 8 * 6 * 2
+    assert len(project.executed()) == 4 * 2 * 2
     assert (project.folder / TABLE).exists()
     text = project.run("dvc", "repro", "rfedavg")
     assert text.count("didn't change, skipping") == 2
@@ -37,12 +37,12 @@ def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) ->
 
 def test_an_edit_redoes_what_it_touches(project: Project) -> None:
     before = (project.folder / TABLE).read_text()
-    project.edit("params.yaml", "mu: 1.0", "mu: 0.5")
+    project.edit("params.yaml", "lambda: 0.0001", "lambda: 0.001")
     project.run("dvc", "repro", "rfedavg")
     executed = project.executed()
-    assert len(executed) == 6 * 2
-    assert all("/fedprox-" in folder for folder in executed)
-    assert (project.folder / TABLE).read_text() != before
+    assert len(executed) == 2 * 2
+    assert all("mnist-sim0/rfedavg-" in folder for folder in executed)
+    assert (project.folder / TABLE).read_text() == before, "as many bytes are sent"
 
 
 def test_no_data_leaves_the_machine() -> None:
