@@ -34,6 +34,7 @@ MADE_OF_RUNS = [
     for name in plan.names()
     if plan.target(*name.split("/")).needs == "runs" and plan.needed(*name.split("/")) and name not in SHOWN
 ]
+LONG = ("rfedavg/theory",)
 CASES = [("one seed", name) for name in MADE_OF_RUNS]
 CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name and "search" not in name]
 
@@ -141,7 +142,10 @@ def fits_its_page(figure: Figure, columns: int) -> None:
 
 @pytest.mark.parametrize(
     ("seeds", "name"),
-    [pytest.param(*case, marks=pytest.mark.slow) if case[0] == "all seeds" else case for case in CASES],
+    [
+        pytest.param(*case, marks=pytest.mark.slow) if case[0] == "all seeds" or case[1] in LONG else case
+        for case in CASES
+    ],
 )
 def test_every_report_marks_and_counts_runs_that_diverged(
     seeds: str, name: str, root: Path, pictures: list[Figure]

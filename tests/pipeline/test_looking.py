@@ -63,9 +63,10 @@ WITHIN = {
     "chosen": ("reports/rfedavg/search_fedprox.csv",),
     "prune": ("--json",),
 }
+SITE = ("python", "-m", "pipeline", "site")
 WRITES = {
     ("python", "-m", "pipeline", "fidelity"): "reports/fidelity",
-    ("python", "-m", "pipeline", "site"): "reports/site",
+    SITE: "reports/site",
     ("python", "-m", "pipeline", "partial", TABLE): "reports/rfedavg/table1.partial",
     (FEDCORE, "study", "new", "own", "--data", "mnist", "--edition", "demo"): "studies/own.yaml",
     (FEDCORE, "metrics", TABLE, "--out", "means.json"): "means.json",
@@ -131,7 +132,11 @@ def test_every_command_that_looks_is_tried() -> None:
     assert {*COMMANDS["Look"]} <= called
 
 
-@pytest.mark.parametrize(("command", "own"), WRITES.items(), ids=str)
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [pytest.param(*item, marks=pytest.mark.slow if item[0] == SITE else ()) for item in WRITES.items()],
+    ids=str,
+)
 def test_a_report_about_what_exists_changes_nothing_else(
     foreign: Project, command: tuple[str, ...], own: str
 ) -> None:
