@@ -84,12 +84,10 @@ def partition_query(params: PaperParams, row: str) -> Query:
     return replace(query, seeds=params.seeds if few else tuple(range(20)))
 
 
-def statistic(facts: RunFacts, column: str) -> float | None:
+def statistic(facts: RunFacts, column: str) -> float:
     """Return a statistic of a partition: rows, or the C-score."""
-    statistics = facts.statistics
-    if statistics is None:
-        return None
-    return float(statistics["c_score"] if column == "c_score" else statistics["sizes"][column])
+    values = facts.statistics
+    return float(values["c_score"] if column == "c_score" else values["sizes"][column])
 
 
 def stages(params: PaperParams) -> Asked:
@@ -109,7 +107,7 @@ def example(inputs: Inputs) -> Picture:
     """Draw the class ratios of all clients, largest client first, before and after, and what changed."""
     ratios, scores, frames = {}, {}, []
     for (stage, _), (facts, *_) in inputs.cells.items():
-        statistics, folder = facts.statistics or {}, facts.run.partition
+        statistics, folder = facts.statistics, facts.run.partition
         if not statistics.get("label_counts"):
             raise DataError(f"{folder}/stats.json: expected 'label_counts'; build the partition again")
         counts = np.array(statistics["label_counts"])

@@ -87,18 +87,14 @@ def traffic(facts: RunFacts, column: str) -> float | None:
     return float(total / facts.run.spec["training"]["rounds"] / 1e6)
 
 
-def cohort(facts: RunFacts, column: str) -> float | None:
+def cohort(facts: RunFacts, column: str) -> float:
     """Return the class non-IID score of a cohort's rows in per cent of the largest."""
-    if facts.statistics is None:
-        return None
     fraction, clients = facts.run.spec["participation"]["fraction"], facts.statistics["clients"]
     return pooling.skew(pooling.pooled(facts, max(1, round(fraction * clients))))
 
 
-def own_class(facts: RunFacts, column: str) -> float | None:
+def own_class(facts: RunFacts, column: str) -> float:
     """Return which share of a client's rows, in per cent, has the class that Fig. 1 gives it."""
-    if facts.statistics is None:
-        return None
     counts: list[int] = facts.statistics["label_counts"][int(column) - 1]
     return float(100 * counts[FIG1[column]] / sum(counts))
 
