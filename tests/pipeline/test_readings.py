@@ -502,7 +502,7 @@ def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
     parts = report[report["row"] == "share"].set_index("column")["mean"]
     assert 0 < parts.sum() <= 1 + 1e-9
     claims = report[report["row"] == "claim"]
-    held = [len(str(names).split()) for names in claims["in"].fillna("")]
+    held = [len(str(names).split()) for names in claims["in"].astype(object).fillna("")]
     assert (claims["mean"] * claims["of"]).tolist() == pytest.approx(held)
 
 
