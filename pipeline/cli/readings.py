@@ -41,7 +41,8 @@ def readings(
     """
     original = catalogue_of(PARAMS, scale)
     paper, target = original.named(table)
-    original.target(paper, target)
+    if f"{paper}/{target}{ENDING}" not in original.names():
+        original.target(paper, target)
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
     lists = {"points": points, "rows": rows, "columns": columns}

@@ -152,6 +152,13 @@ def test_readings_are_those_that_are_told_where_a_scale_has_its_own(told: Path) 
     assert declared > told_points == 2
 
 
+def test_readings_that_params_yaml_names_are_taken_by_their_name(told: Path) -> None:
+    options = ["--points", "xi", "--rows", "radfed", "--scale", "paper", "--json", "-n"]
+    cost = json.loads(build("radfed/table3_covertype", *options, command="readings").stdout)["cost"]
+    assert cost["target"] == "radfed/table3_covertype_readings"
+    assert cost["to_make"] + cost["made"] == 3
+
+
 def test_what_can_not_be_built_is_one_line(told: Path, tmp_path: Path) -> None:
     for arguments, folder, message in (
         (["tabel1"], HOME, "error: tabel1: no such report; the nearest: reports/rfedavg/table1"),
