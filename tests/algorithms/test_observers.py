@@ -229,3 +229,6 @@ def test_own_starts_are_drawn_for_each_client(linear: Values) -> None:
     ends = [rows[-1]["train_loss"] for rows in runs]
     assert ends[:2] == pytest.approx([runs[0][0]["train_loss"]] * 2)
     assert len({round(loss, 6) for loss in ends[1:]}) == 3
+    zeros = {**spec, "model": {**spec["model"], "init": "zeros"}}
+    first, last = (run(zeros).rows[place]["train_loss"] for place in (0, -1))
+    assert last == pytest.approx(first), "they start where the specification says"

@@ -43,8 +43,9 @@ def test_packages_are_compared_with_what_is_asked() -> None:
 
 
 def test_another_python_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.python_version", lambda: "3.9.1")
-    assert named(machine(Path("data"), None), "python").state == "wrong"
+    for version, state in (("3.9.1", "wrong"), ("3.12.0rc1", "ok")):
+        monkeypatch.setattr("platform.python_version", lambda version=version: version)
+        assert named(machine(Path("data"), None), "python").state == state
 
 
 def test_a_mirror_is_a_folder_or_an_address(tmp_path: Path) -> None:
