@@ -5,7 +5,8 @@
     reports/reference/<paper>/*.parquet                  the runs, as ``pipeline.reports.kept`` describes
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
-are not here, as long as params.yaml still asks for them, and a run that is not here keeps its line.
+are not here, as long as params.yaml still asks for them, curves are drawn from kept histories too, and a run
+that is not here keeps its line.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     for name in names:
         paper, target = name.split("/")
         sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
-        partitions = sources.target.needs == "partitions"
-        ended = [run for run in sources.runs if made(run, root, partitions, sources.among)]
+        partitions, among = sources.target.needs == "partitions", sources.among
+        ended = [run for run in sources.runs if made(run, root, partitions, among)]
+        if sources.target.kind == "curves":
+            ended = [run for run in ended if RunFacts(run, root, among).has_history]
         if not partitions:
             refuse_changed(ended, root)
             present = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())

@@ -139,8 +139,8 @@ class Curves(Target):
             DataError: a run can't be used, or the figure that is kept is of more runs.
         """
         root, before = sources.root, sources.earlier
-        cells = read(sources.cells, root)
-        finished = [facts for facts in each_once(cells) if before is None or results.made(facts.run, root)]
+        cells = read(sources.cells, root, sources.among)
+        finished = [facts for facts in each_once(cells) if before is None or facts.has_history]
         runs = [facts.run for facts in finished]
         results.refuse_changed(runs, root)
         frame = self.tidy(sources.paper, sources.name, cells, before is not None)
@@ -153,7 +153,7 @@ class Curves(Target):
             f"{self.title}.",
             captions.note(self.note, frame),
             captions.spread_of({run.seed for run in runs}, int(frame["n"].max()), BAND, "a point"),
-            f"{len(runs)} of {len(sources.runs)} runs are made." if len(runs) < len(sources.runs) else "",
+            f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
         caption = captions.of_frame(
@@ -167,7 +167,7 @@ class Curves(Target):
     ) -> pd.DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
-        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out that are not made.
+        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out that have no history.
 
         Raises:
             DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
@@ -178,7 +178,7 @@ class Curves(Target):
             return values.cummax() if self.so_far else values
 
         runs_by_cell = {
-            cell: [facts for facts in runs if not finished or facts.summary is not None]
+            cell: [facts for facts in runs if not finished or facts.has_history]
             for cell, runs in cells.items()
         }
         runs = [facts.run for facts in each_once(runs_by_cell)]

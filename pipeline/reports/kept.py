@@ -32,6 +32,17 @@ MEASURED = ("test_", "train_", "validation_")
 Line = Mapping[str, Any]
 
 
+class NotKept(DataError):
+    """What is asked for is not kept of a run."""
+
+
+class KeptSummary(dict[str, Any]):
+    """A kept run's summary, as far as it is kept."""
+
+    def __missing__(self, key: str) -> Any:
+        raise NotKept(f"{RUNS}: no '{key}' of runs")
+
+
 def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | None:
     """Return what is kept of a run without results in ``root``: of a study's, or of any ``among`` files."""
     if (run.scale != STUDY and among is None) or (root / run.folder / SUMMARY).exists():
@@ -51,29 +62,29 @@ def told(line: Mapping[Hashable, Any]) -> Line:
     return {str(key): value for key, value in line.items() if pd.notna(value) and value != ""}
 
 
-def summary_of(line: Line) -> dict[str, Any]:
-    """Return a kept run's summary, as far as it is kept."""
-    return {
-        "status": line["status"],
-        "rounds": int(line["rounds"]),
-        "final": {key: value for key, value in line.items() if key.startswith(MEASURED)} or None,
-        "data_note": line["data"],
-        "data_state": line["data_state"],
+def summary_of(line: Line) -> KeptSummary:
+    """Return what a kept run's line says of its summary."""
+    return KeptSummary(
+        status=line["status"],
+        rounds=int(line["rounds"]),
+        final={key: value for key, value in line.items() if key.startswith(MEASURED)} or None,
+        data_note=line["data"],
+        data_state=line["data_state"],
         **{key: line[key] for key in ("spec_sha256", "data_sha256", "partition_sha256")},
         **{key: int(line[key]) for key in WORK if key in line},
-    }
+    )
 
 
 def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.DataFrame:
     """Return a kept run's history, as ``line_of`` its line.
 
     Raises:
-        DataError: it has none.
+        NotKept: it has none.
     """
     path = (among or root / REFERENCE / run.paper) / HISTORIES
     histories = _histories(path, stamps(path))
     if run.folder not in histories:
-        raise DataError(f"{path}: no history of {run.folder}")
+        raise NotKept(f"{path}: no history of {run.folder}")
     return histories[run.folder].dropna(axis="columns", how="all").reset_index(drop=True)
 
 

@@ -149,6 +149,14 @@ class RunFacts:
         """Its measurements, a line for each round that was measured."""
         return kept.history_of(self.run, self.root, self.among) if self.kept else self.table("history.csv")
 
+    @property
+    def has_history(self) -> bool:
+        """Whether it ended, and its history is here or kept."""
+        try:
+            return self.summary is not None and not self.history.empty
+        except kept.NotKept:
+            return False
+
     def series(self, metric: str) -> pd.Series[float]:
         """Return a column of its history by round."""
         if metric not in self.history:

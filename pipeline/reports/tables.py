@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
+from pipeline.reports.kept import NotKept
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import Published, RunFacts, Summary, made, pair_key, short_hash
 from pipeline.reports.significance import Comparison
@@ -159,15 +161,15 @@ def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> tuple[object, ...]:
     """Return what a line says of a cell's runs: the columns from ``mean`` on."""
-    finished = [run for run in runs if made(run.run, run.root, table.needs == "partitions", run.among)]
-    measured = [run.accuracy if table.measure is None else table.measure(run, column) for run in finished]
-    never = measured.count(NEVER)
-    numbers = (None if value == NEVER else value for value in measured)
+    earlier_specs = {*str(before.get("specs", "")).split()}
+    all_specs = [short_hash(run.run) for run in runs] if earlier_specs else []
+    measured = dict(_measured(table, column, runs))
+    finished = list(measured)
+    never = list(measured.values()).count(NEVER)
+    numbers = (None if value == NEVER else value for value in measured.values())
     samples = _samples(zip([pair_key(run.run) for run in finished], numbers, strict=True))
     specs = [short_hash(run.run) for run in finished]
     notes = [run.notes for run in finished]
-    earlier_specs = {*str(before.get("specs", "")).split()}
-    all_specs = [short_hash(run.run) for run in runs] if earlier_specs else []
     if earlier_specs and earlier_specs <= {*all_specs}:
         pairs = [pair_key(run.run) for run in runs]
         samples = results.together(significance.parsed(before["values"]), samples, pairs)
@@ -200,6 +202,14 @@ def _line(
         _joined(specs),
         significance.written(samples),
     )
+
+
+def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
+    """Yield finished runs' numbers, but of kept runs that don't hold what the table needs."""
+    for run in runs:
+        if made(run.run, run.root, table.needs == "partitions", run.among):
+            with contextlib.suppress(NotKept):
+                yield run, run.accuracy if table.measure is None else table.measure(run, column)
 
 
 def _samples(numbers: Iterable[tuple[str, float | None]]) -> dict[str, float]:

@@ -44,6 +44,12 @@ def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
     return reference.keep(made, names or (NAME,), root, root / "kept")
 
 
+def forget_histories(folder: Path) -> None:
+    """Leave no history, as of runs that were kept before there were any."""
+    path = folder / kept_runs.HISTORIES
+    kept_runs.read_histories(path).iloc[:0].to_parquet(path)
+
+
 def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna")
     sitting = keep(made, tmp_path)
@@ -180,6 +186,27 @@ def test_a_table_takes_kept_runs_that_it_shares_with_another(made: Catalogue, tm
     assert first[columns].to_numpy().tolist() == second[columns].to_numpy().tolist()
 
 
+def test_a_number_stays_that_a_kept_run_has_no_history_for(tmp_path: Path) -> None:
+    """Runs that were kept before there were histories count with the numbers of their table."""
+    comfed, kept = catalogue("comfed", "paper"), tmp_path / "kept"
+
+    def values() -> list[float]:
+        table = pd.read_csv(path, dtype={"column": str}).set_index(["row", "column"])
+        return [*parsed(one_line(table, "fedavg", "2000")["values"]).values()]
+
+    first, second, _ = comfed.cells("comfed", "table4")["fedavg", "2000"]
+    finish(first, tmp_path / "a", 0.3)
+    reference.keep(comfed, ["comfed/table4"], tmp_path / "a", kept)
+    path = kept / "comfed" / "table4.csv"
+    forget_histories(kept / "comfed")
+    finish(second, tmp_path / "b", 0.4)
+    assert not reference.keep(comfed, ["comfed/table4"], tmp_path / "b", kept).left
+    assert values() == [30, 40]
+    path.unlink()
+    assert not reference.keep(comfed, ["comfed/table4"], tmp_path / "b", kept).left
+    assert values() == [40]
+
+
 def test_a_diverged_run_of_another_sitting_still_counts(made: Catalogue, tmp_path: Path) -> None:
     finish_cell(made, tmp_path, "fedomw", "dna", seeds=2)
     finish(made.cells(*NAME.split("/"))["fedomw", "dna"][2], tmp_path, None)
@@ -227,7 +254,20 @@ def test_curves_need_a_run_each_and_say_how_many_there_are(made: Catalogue, tmp_
     assert kept[["n", "seeds"]].drop_duplicates().to_numpy().tolist() == [[1, 3]]
     assert ">test accuracy (%)</text>" in (tmp_path / "kept/fedomw/fig1.svg").read_text(encoding="utf-8")
     caption = (tmp_path / "kept/fedomw/fig1.caption.md").read_text(encoding="utf-8")
-    assert f"{len(cells)} of {3 * len(cells)} runs are made." in caption
+    assert f"{len(cells)} of {3 * len(cells)} runs are drawn." in caption
+
+
+def test_curves_are_drawn_from_kept_histories_too(made: Catalogue, tmp_path: Path) -> None:
+    cells = made.cells("fedomw", "fig1")
+    for runs in cells.values():
+        for run, place, accuracy in zip(runs, "ab", (0.7, 0.8), strict=False):
+            finish(run, tmp_path / place, accuracy)
+    for place in "ab":
+        reference.keep(made, ["fedomw/fig1"], tmp_path / place, tmp_path / "kept")
+    last = pd.read_csv(tmp_path / "kept/fedomw/fig1.csv").groupby("row").tail(1)
+    assert last["mean"].tolist() == pytest.approx([75] * len(cells))
+    caption = (tmp_path / "kept/fedomw/fig1.caption.md").read_text(encoding="utf-8")
+    assert f"{2 * len(cells)} of {3 * len(cells)} runs are drawn." in caption
 
 
 def test_a_figure_of_more_runs_is_kept(made: Catalogue, tmp_path: Path) -> None:
@@ -237,6 +277,7 @@ def test_a_figure_of_more_runs_is_kept(made: Catalogue, tmp_path: Path) -> None:
             finish(run, tmp_path / "more", 0.8 + place / 100)
     reference.keep(made, ["fedomw/fig1"], tmp_path / "more", tmp_path / "kept")
     before = (tmp_path / "kept/fedomw/fig1.csv").read_text()
+    forget_histories(tmp_path / "kept/fedomw")
     sitting = keep(made, tmp_path, "fedomw/fig1")
     assert sitting.left == {"fedomw/fig1": "the figure that is kept is of more runs"}
     assert (tmp_path / "kept/fedomw/fig1.csv").read_text() == before
