@@ -112,13 +112,14 @@ class Backward:
         keep: float = 0.0,
         scale: float = 1.0,
         given: Tensor | None = None,
-        coefficients: Tensor | None = None,
+        moved: Tensor | None = None,
     ) -> None:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
         scale gradient. All of the backward pass comes before the first change of ``out``.
 
-        With ``given`` and ``coefficients`` [batch, outputs] the first layer sums to given + x @ matrix, and
-        ``coefficients`` are the batch's rows of its matrix: after out <- keep out, each moves by its delta.
+        With ``given`` [batch, outputs] and ``moved`` [batch] the first layer sums to given + x @ matrix, and
+        its gradient is that of coefficients: after out <- keep out, the row ``moved[i]`` of its matrix moves
+        by the delta of the batch's row i.
         """
         size = y.shape[0]
         passes = self.passes.get(size)
@@ -148,20 +149,20 @@ class Backward:
             chain()
             delta = below
 
-        self._update(passes, inputs, keep, scale / size, coefficients)
+        self._update(passes, inputs, keep, scale / size, moved)
 
     def _update(
-        self, passes: Passes, inputs: Tensor, keep: float, alpha: float, coefficients: Tensor | None
+        self, passes: Passes, inputs: Tensor, keep: float, alpha: float, moved: Tensor | None
     ) -> None:
         for turned_rows, delta, turned, into, bias_into in passes.update:
             if turned_rows is not None:
                 into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)
-            elif coefficients is None:
+            elif moved is None:
                 into.addmm_(inputs.T, delta, beta=keep, alpha=alpha)
             else:
                 if keep != 1:
                     into.mul_(keep)
-                coefficients.add_(delta, alpha=alpha)
+                into.index_add_(0, moved, delta, alpha=alpha)
             if bias_into is not None:
                 bias_into.addmv_(turned, passes.buffers.ones, beta=keep, alpha=alpha)
 

@@ -7,11 +7,10 @@ computed once a run.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Task, Upload, analytic
-from fedcore.engines.train import batches, steps_per_pass
+from fedcore.engines.train import batches, passes, steps_per_pass
 from fedcore.models.dense import Dense
 
 
@@ -65,29 +64,23 @@ class Fused(analytic.Analytic):
         if gram is None:
             gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
 
-        full_batch = training.batch_size == "full" or training.batch_size >= n
-        size = n if full_batch else int(training.batch_size)
-        drift = _Drift(task, w, first_size)
-        rates, a, moved = iter(task.rates), torch.zeros_like(sums), torch.empty_like(sums)
-        coefficients = analytic.Layer(moved, None, moved, None, first.activation)
+        drift, everything = _Drift(task, w, first_size), torch.arange(n)
+        a = torch.zeros_like(sums)
+        coefficients = analytic.Layer(a, None, a, None, first.activation)
         step = analytic.Backward([coefficients, *others], (), self.scratch)
-        while chunk := list(islice(rates, steps_per_pass(n, size, training.drop_last))):
-            order = torch.arange(n) if full_batch else torch.from_numpy(task.rng.permutation(n))
-            torch.index_select(a, 0, order, out=moved)
-            of, near, y = (part.index_select(0, order) for part in (sums, gram, block.y))
-            near = near.index_select(1, order)
-            shifts = of if offsets is None else offsets.index_select(0, order)
-            parts = (part.split(size) for part in (near, y, of, moved, shifts))
-            for lr, rows, labels, given, a_rows, shift in zip(chunk, *parts, strict=False):
-                if drift.kept != 1:
-                    given.mul_(drift.kept)
-                if offsets is not None:
-                    given.add_(shift, alpha=drift.shift)
-                step(rows, labels, *drift.factors(lr), given, a_rows)
-                if drift.pull:
-                    moved.mul_(1 - lr * drift.pull)
-                drift.add(lr)
-            a.index_copy_(0, order, moved)
+        drawn = passes(n, training.batch_size, training.drop_last, task.rng)
+        for lr, batch in zip(task.rates, drawn, strict=False):
+            rows = everything if batch is None else batch
+            given = sums.index_select(0, rows)
+            if drift.kept != 1:
+                given.mul_(drift.kept)
+            if offsets is not None:
+                given.add_(offsets.index_select(0, rows), alpha=drift.shift)
+            near, labels = gram.index_select(0, rows), block.y.index_select(0, rows)
+            step(near, labels, *drift.factors(lr), given, rows)
+            if drift.pull:
+                a.mul_(1 - lr * drift.pull)
+            drift.add(lr)
 
         first.matrix.T.addmm_(a.T, x, beta=drift.kept)
         if first.bias is not None:
