@@ -81,11 +81,12 @@ def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:
 
     The correction 1/(tau_k eta) <w, g_k - g> with g_k the client's and g the mean update is kept as the
     authors' code keeps it: g_k counts what the client moved without its own correction, which is
-    SCAFFOLD's second option with controls weighted by sample counts.
+    SCAFFOLD's second option with controls weighted by sample counts. With local momentum ||a_k||_1
+    (FedNova's) stands for tau_k.
     """
     return recipe(
         objective=(DriftPenalty(options.alpha),),
-        update=ControlVariates(option=2, averaging="nk"),
+        update=ControlVariates(option=2, averaging="nk", divisor="norm"),
         aggregate=DriftCorrectedMean(),
     )
 

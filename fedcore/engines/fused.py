@@ -104,7 +104,7 @@ class _Drift:
 
     def __init__(self, task: Task, w: Tensor, first: int) -> None:
         self.decay, self.scale = task.training.weight_decay, task.direction.scale
-        self.pull = sum(term.pull for term in task.terms)
+        self.pull = self.scale * sum(term.pull for term in task.terms)
         self.w, self.start = w[first:], task.job.received[first:]
         self.offset = None if task.direction.offset is None else task.direction.offset[first:]
         self.kept, self.shift = 1.0, 0.0

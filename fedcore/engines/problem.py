@@ -42,6 +42,7 @@ class Problem:
         test: the rows that models are measured on.
         validation: the server's validation rows, or None.
         classes: number of classes.
+        rest_of: the model whose fixed part the rows went through, or None.
     """
 
     model: Model
@@ -52,6 +53,12 @@ class Problem:
     test: Block
     validation: Block | None
     classes: int
+    rest_of: Model | None = None
+
+    @property
+    def whole(self) -> Model:
+        """The model as declared, of which ``model`` may be the rest behind a part that is fixed."""
+        return self.rest_of or self.model
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -137,9 +144,8 @@ def precompute_trunk(problem: Problem) -> Problem:
         train, test = through(problem.train), through(problem.test)
         validation = None if problem.validation is None else through(problem.validation)
         clients = by_client(train, problem.sizes)
-        return replace(
-            problem, model=split.rest, clients=clients, train=train, test=test, validation=validation
-        )
+        rest = replace(problem, model=split.rest, rest_of=problem.model)
+        return replace(rest, clients=clients, train=train, test=test, validation=validation)
 
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:

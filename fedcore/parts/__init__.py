@@ -251,6 +251,11 @@ class Schedule(Part):
 
     federated: ClassVar[bool] = True
 
+    @property
+    def in_turn(self) -> int:
+        """How many clients train a slot's model one after another, before it is merged."""
+        return 1
+
     def start(self, run: Run, state: State) -> None:
         """Refuse asynchronous events, which only some schedules have."""
         if run.spec.participation.events is not None:

@@ -90,6 +90,7 @@ class FeatureMeans(Deltas):
     def start(self, run: Run, state: State) -> None:
         """Let every client with data send delta from w_0, and count that, unless deltas start at zero."""
         super().start(run, state)
+        state.values["sharing"] = state.values["with_rows"] = run.problem.active
         if not self.zero:
             for client in run.problem.active:
                 state.server["delta"][client] = self._delta(run, state.model, client, -1)
@@ -113,6 +114,10 @@ class FeatureMeans(Deltas):
             client, new = upload.client, upload.extras.get("delta")
             delta[client] = self._delta(run, state.model, client, state.round) if new is None else new
         state.server["delta"] = delta
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the mean distance of the deltas to their mean, of all clients with data."""
+        return _spread(state.server["delta"][state.values["with_rows"]])
 
     def messages(self) -> tuple[Message, ...]:
         """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
@@ -163,7 +168,7 @@ class BatchMeans(Deltas):
         if model is not None:
             return model
         rng = run.streams.get("own start", client=client)
-        drawn, _ = start(run.problem.model, run.spec.model.options.init, rng, state.model.dtype)
+        drawn, _ = start(run.problem.whole, run.spec.model.options.init, rng, state.model.dtype)
         return drawn.to(state.model.device)
 
 

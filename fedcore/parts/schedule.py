@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, scipy, torch
 from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
@@ -40,7 +41,7 @@ class OwnStarts(Synchronous):
         """Plan one stage; the drawn starts take the global model's place."""
         plan, init = super().plan(run, state), run.spec.model.options.init
         streams = (run.streams.get("model", client=client) for client in plan.cohort)
-        drawn = (start(run.problem.model, init, rng, state.models.dtype)[0] for rng in streams)
+        drawn = (start(run.problem.whole, init, rng, state.models.dtype)[0] for rng in streams)
         return replace(plan, starts=tuple(model.to(state.models.device) for model in drawn))
 
 
@@ -76,6 +77,20 @@ class Redistribution(Schedule):
 
     select: Assignments = field(default_factory=Assignments)
     label: str = "redistribution"
+
+    @property
+    def in_turn(self) -> int:
+        """S clients."""
+        return self.select.redistributions
+
+    def start(self, run: Run, state: State) -> None:
+        """Refuse rates by step, which count a client's steps and not a model's."""
+        super().start(run, state)
+        if self.in_turn > 1 and run.spec.training.lr_schedule.name == "inverse_time":
+            raise SpecError(
+                f"training.lr_schedule.name: got 'inverse_time' with {self.in_turn} redistributions, "
+                "expected 'constant' or 'milestones'"
+            )
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
@@ -200,6 +215,11 @@ class Clustered(Schedule):
     def columns(self, state: State) -> dict[str, float]:
         """Report the number of clusters."""
         return {"clusters": len(state.models)}
+
+    def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
+        """Return each cluster's model [clusters, d], and the cluster of each client."""
+        clusters = np.array(state.values["clusters"])
+        return {"clusters": {"models": state.models.cpu().numpy(), "clusters": clusters}}
 
     def _cluster(self, changes: Tensor) -> list[int]:
         """Return each update's cluster, numbered in the order of first appearance."""

@@ -48,6 +48,8 @@ class Uniform(Selection):
             raise SpecError(f"participation.assignments: '{name}' redistributes no models; give cohorts")
         for cohort in run.spec.participation.cohorts or ():
             check_clients(run, cohort, "cohorts")
+            if not {*cohort} & {*run.problem.active}:
+                raise SpecError(f"participation.cohorts: no client of {list(cohort)} holds rows")
 
     def cohort(self, run: Run, state: State) -> tuple[int, ...]:
         """Return the coming round's clients, sorted."""
@@ -76,12 +78,13 @@ class Assignments(Selection):
 
     def start(self, run: Run, state: State) -> None:
         """Check assignments that are given, which must be of one length."""
+        key = "cohorts" if run.spec.participation.assignments is None else "assignments"
         for clients in _given(run):
-            check_clients(run, clients, "assignments", with_data=True)
+            check_clients(run, clients, key, with_data=True)
             first = len(_given(run)[0])
             if len(clients) != first:
                 raise SpecError(
-                    f"participation.assignments: got {first} and {len(clients)} clients, "
+                    f"participation.{key}: got {first} and {len(clients)} clients, "
                     "expected as many in each inner round"
                 )
 
@@ -131,7 +134,8 @@ class Importance(Assignments):
         """Set the first scores; count the traffic of clients that score the first model."""
         super().start(run, state)
         problem = run.problem
-        scores = state.model.new_ones(len(problem.clients)).double()
+        scores = state.model.new_zeros(len(problem.clients)).double()
+        scores[problem.active] = 1.0
         if self.scored_start:
             for client in problem.active:
                 scores[client] = self._score(run, state.model, client, "score batches", -1)

@@ -9,7 +9,7 @@ from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
 from fedcore.parts.aggregate import Weights, weighted_sum
-from fedcore.parts.steps import learning_rate, norm, number_of_steps
+from fedcore.parts.steps import learning_rate, norm
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
@@ -64,7 +64,7 @@ class ControlVariates(UpdateRule):
         control = state.server["control"].clone()
         for upload in uploads:
             new = upload.extras["control"]
-            weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.clients)
+            weight = upload.samples / total if self.averaging == "nk" else 1 / len(run.problem.active)
             control.add_(new - _control(state, upload.client), alpha=weight)
             state.clients["control"][upload.client] = new
         state.server["control"] = control
@@ -79,9 +79,10 @@ def _control(state: State, client: int) -> Tensor:
 class Deviations(UpdateRule):
     """w_k <- w_k - eta (g - Delta_k), Delta_k <- Delta_k + (w - w_k) / (tau_k eta) with w the new mean model.
 
-    Delta_k starts at zero and tends to the client's gradient minus the mean gradient. The clients of a round
-    receive its new model at once; those that take part again next round need no other copy. Liang et al.
-    (VRL-SGD), Algorithm 1.
+    With local momentum ||a_k||_1 (FedNova's) stands for tau_k, so that moves are means of gradients. Delta_k
+    starts at zero and tends to the client's gradient minus the mean gradient. The clients of a round receive
+    its new model at once; those that take part again next round need no other copy. Liang et al. (VRL-SGD),
+    Algorithm 1.
     """
 
     label: str = "corrected SGD"
@@ -97,7 +98,7 @@ class Deviations(UpdateRule):
         """Renew the deviations of the round's clients."""
         store = state.clients["deviation"]
         for upload in uploads:
-            moved = (state.model - upload.model) / (upload.steps * upload.lr)
+            moved = (state.model - upload.model) / (norm(run, state, upload.client) * upload.lr)
             store[upload.client] = moved + store[upload.client] if upload.client in store else moved
 
 
@@ -154,7 +155,7 @@ class Mimicry(UpdateRule):
 @dataclass(frozen=True)
 class EmbeddedMomentum(UpdateRule):
     """w_k <- w_k - eta (g + beta_local m / tau_k): a share of the server's momentum m, spread over the
-    client's tau_k steps. Ozfatura et al. (FedADC).
+    client's tau_k steps; with local momentum over ||a_k||_1 (FedNova's). Ozfatura et al. (FedADC).
     """
 
     beta_local: float
@@ -164,9 +165,8 @@ class EmbeddedMomentum(UpdateRule):
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset beta_local m / tau_k."""
-        m = first_moment(state)
-        steps = number_of_steps(run, job.client)
-        return Direction(offset=None if m is None else m * (self.beta_local / steps))
+        m, length = first_moment(state), norm(run, state, job.client)
+        return Direction(offset=None if m is None else m * (self.beta_local / length))
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,10 @@ class BlendedMomentum(UpdateRule):
 
     s = -m / (eta ||a_k||_1) is m as a gradient: followed alone through the client's whole round it moves
     the model by m, whatever the number of steps, the local learning rate and the local momentum (a_k as
-    in FedNova). With s = 0 before the first change, and in a steady state (every client moving by m)
-    the blend leaves the change alone. Mime's blend (Karimireddy et al.) in ComFed's setting, which proposes
-    server momenta in local updates beside the variance reduction (Section VI) and leaves the formula open.
+    in FedNova); by m / S where S clients train a model in turn. With s = 0 before the first change, and in a
+    steady state (every client moving by m) the blend leaves the change alone. Mime's blend (Karimireddy et
+    al.) in ComFed's setting, which proposes server momenta in local updates beside the variance reduction
+    (Section VI) and leaves the formula open.
     """
 
     rule: UpdateRule
@@ -194,7 +195,7 @@ class BlendedMomentum(UpdateRule):
         m = first_moment(state)
         if m is not None:
             length = learning_rate(run, state, job.client) * norm(run, state, job.client)
-            s = m * (-self.weight / length)
+            s = m * (-self.weight / (length * run.recipe.schedule.in_turn))
             offset = s if offset is None else offset + s
         return Direction(offset, inner.scale * rest, inner.anchored)
 

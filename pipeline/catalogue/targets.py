@@ -161,7 +161,7 @@ class Sources:
     @property
     def among(self) -> Path | None:
         """The folder of kept runs that stand for those that aren't here; None where none do."""
-        return self.earlier.parent if self.earlier and self.target.kind in ("table", "curves") else None
+        return self.earlier.parent if self.earlier else None
 
     @cached_property
     def runs(self) -> list[PlannedRun]:

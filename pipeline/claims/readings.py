@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, combinations, product
 from math import comb, prod
+from operator import or_
 from statistics import stdev
 from typing import Any
 
@@ -40,7 +41,8 @@ ROOM = 0.16
 HOLDS = {"reproduced": True, "not reproduced": False}
 SHOWN = (
     "Above: a reading's distance from the print in margins, mean over cells (dashed: one, up to which a cell "
-    "is near); in the middle: what it takes; below: the claims that hold (filled) or fail (open) in it."
+    "is near); in the middle: what it takes; below: the claims that hold (filled) or fail (open) in it; "
+    "others have no mark."
 )
 
 
@@ -178,7 +180,8 @@ def _refuse_unknown(
 def draw(space: Space, inputs: Inputs) -> Picture:
     """Measure each reading, and draw them by their distance from the print."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
-    lines = pd.DataFrame(_distance(name, tables[name]) | taken for name, taken in space.readings().items())
+    apart = (_distance(name, frame, space.table.relative is None) for name, frame in tables.items())
+    lines = pd.DataFrame(map(or_, apart, space.readings().values()))
     known = lines.dropna(subset="mean")
     parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}
     explained = pd.DataFrame(
@@ -194,10 +197,11 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers)])
 
 
-def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
+def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
     """Return a reading's line: the mean distance of its printed cells, missing where a run diverged.
 
-    ``std`` is over seeds; ``near`` counts cells within the margin, ``of`` those that are printed.
+    ``std`` is over seeds, where ``by_seed`` says that runs' numbers are those of the cells; ``near`` counts
+    cells within the margin, ``of`` those that are printed.
     """
     printed = frame[frame["published_mean"].notna()]
     by_run = zip(*(parsed(text).values() for text in printed["values"]), strict=False)
@@ -208,16 +212,17 @@ def _distance(name: str, frame: pd.DataFrame) -> dict[str, Any]:
         "row": DISTANCE,
         "column": name,
         "mean": printed["away"].mean(skipna=False),
-        "std": stdev(distance.mean() for distance in distances) if len(distances) > 1 else np.nan,
+        "std": stdev(away.mean() for away in distances) if by_seed and len(distances) > 1 else np.nan,
         "near": int((printed["away"] <= 1).sum()),
         "of": len(printed),
     }
 
 
 def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each claim on the table: the share of ``of`` readings in which it holds, and these.
+    """Yield a line for each claim on the table: its share of the ``of`` readings that decide it.
 
-    On a part of the table, or with changed runs, it decides nothing about the paper and has another name.
+    ``in`` and ``out`` name those in which it holds and fails. On a part of the table, or with changed runs,
+    it decides nothing about the paper and has another name.
     """
     row = IN_PART if space.section.rows or space.section.columns or space.section.changes else CLAIM
     cells = {name: cells_of(frame.assign(data_state="")) for name, frame in tables.items()}
@@ -228,9 +233,18 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
         answers = {name: HOLDS.get(judge(at_scale, lines, scale).status) for name, lines in cells.items()}
         held = [holds for holds in answers.values() if holds is not None]
         if held:
-            share, names = sum(held) / len(held), " ".join(name for name, holds in answers.items() if holds)
-            fields = {"of": len(held), "says": verdict(share), "in": names}
-            yield {"row": row, "column": claim.id, "mean": share, **fields}
+            share = sum(held) / len(held)
+            where = {
+                key: " ".join(name for name, holds in answers.items() if holds is kind)
+                for key, kind in (("in", True), ("out", False))
+            }
+            yield {
+                "row": row,
+                "column": claim.id,
+                "mean": share,
+                "of": len(held),
+                "says": verdict(share),
+            } | where
 
 
 def sentences(numbers: pd.DataFrame) -> list[str]:
@@ -242,15 +256,20 @@ def sentences(numbers: pd.DataFrame) -> list[str]:
     texts += ["; ".join(map(": ".join, pairs)) + "."] if closest else []
     away = numbers[numbers["away"].notna()]
     column, name = (away["column"].str.split("@").str[index] for index in range(2))
-    counts = name[away["away"].groupby([away["row"], column]).idxmin()].value_counts()
+    by_cell = [away["row"], column]
+    least = away["away"] == away["away"].groupby(by_cell).transform("min")
+    counts = name[least & (least.groupby(by_cell).transform("sum") == 1)].value_counts()
     if len(counts):
-        most = f"in {counts.iloc[0]} of {counts.sum()} cells"
-        texts += [f"Cell by cell, {counts.index[0]} is nearest most often, {most}."]
+        most = f"in {counts.iloc[0]} of {least.groupby(by_cell).ngroups} cells"
+        texts += [f"Cell by cell, {counts.index[0]} alone is nearest most often, {most}."]
     if len(parts):
         listed = ", ".join(f"{row['column']} {row['mean']:.0%}" for row in parts.to_dict("records"))
         texts += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
     if len(claims):
-        items = (f"{row['column']} in {row['says']} ({row['mean']:.0%})" for row in claims.to_dict("records"))
+        items = (
+            f"{row['column']} in {_says(row, len(lines), ' of the {} that decide it')} ({row['mean']:.0%})"
+            for row in claims.to_dict("records")
+        )
         where = "On what was run here, claims" if IN_PART in {*claims["row"]} else "Claims"
         texts += [f"{where} hold in a share of the readings: {', '.join(items)}."]
     return texts
@@ -260,6 +279,11 @@ def _named(line: Mapping[Any, Any]) -> str:
     spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.2g}"
     cells = f"{line['near']:.0f} of {line['of']:.0f} cells near"
     return f"{line['column']}, {line['mean']:.2g}{spread} margins away on average, {cells}"
+
+
+def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:
+    """Say in which readings a claim holds, and of how many where not all decide it."""
+    return f"{claim['says']}{'' if claim['of'] == readings else each.format(round(claim['of']))}"
 
 
 def nearest(numbers: pd.DataFrame, count: int) -> list[str]:
@@ -303,10 +327,10 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     labels = [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
     _listed(choices, labels)
     for y, claim in enumerate(claims):
-        holds = order["column"].isin(claim["in"].split() if isinstance(claim["in"], str) else [])
-        held.scatter(order.index[holds], [y] * holds.sum(), c=WITHIN, s=12)
-        held.scatter(order.index[~holds], [y] * (~holds).sum(), facecolors="none", edgecolors=BEYOND, s=12)
-    _listed(held, [f"{claim['column']}: in {claim['says']}" for claim in claims])
+        for key, look in (("in", {"c": WITHIN}), ("out", {"facecolors": "none", "edgecolors": BEYOND})):
+            x = order.index[order["column"].isin(claim[key].split() if isinstance(claim[key], str) else [])]
+            held.scatter(x, [y] * len(x), s=12, **look)
+    _listed(held, [f"{claim['column']}: in {_says(claim, len(order), ' of {}')}" for claim in claims])
     return figure
 
 

@@ -48,19 +48,22 @@ def spread(samples: Iterable[object]) -> str:
     """Say what a number with ± means, from the cells' ``values``."""
     cells = [significance.parsed(text) for text in samples]
     seeds = {int(pair.partition("#")[0].rpartition("/seed")[2]) for cell in cells for pair in cell}
-    return spread_of(seeds, max(map(len, cells), default=0))
+    return spread_of(seeds, map(len, cells))
 
 
-def spread_of(seeds: Collection[int], runs: int, what: str = SPREAD, each: str = "a cell") -> str:
-    """Say what a number with ± means, given the seeds that ran and how many runs make up ``each``."""
-    if not runs:
+def spread_of(seeds: Collection[int], runs: Iterable[int], what: str = SPREAD, each: str = "a cell") -> str:
+    """Say what a number with ± means, given the seeds that ran and how many runs each number is of."""
+    counts = sorted({*runs} - {0})
+    if not counts:
         return "No run is finished."
     named = ", ".join(map(str, sorted(seeds))) if len(seeds) <= 5 else f"{min(seeds)} to {max(seeds)}"
-    if runs == 1:
-        return f"One seed ({named}), so no spread is given."
-    if runs <= len(seeds):
+    if counts == [1]:
+        only = f"One seed ({named})" if len(seeds) == 1 else f"One run {each} (seeds {named})"
+        return f"{only}, so no spread is given."
+    if counts == [len(seeds)]:
         return f"{what} over {len(seeds)} seeds ({named})."
-    return f"{what} over {runs} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
+    number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return f"{what} over {number} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
 
 
 def failed(cells: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ LISTED = 6  # methods with one verdict; the csv has all
 VERDICTS = {verdict: verdict.capitalize() for verdict in ("better", "equivalent", "worse", "undecided")}
 HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
-HEADLINE = {"better": "holds", "equivalent": "fails, no difference that matters", "worse": "fails"}
+HEADLINE = {"better": "holds", "equivalent": "fails, no difference that matters"}
 GROUNDS = {"own": "On its own data sets", "others": "On the others'"}
 Line = dict[str, Any]
 
@@ -141,7 +141,8 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
             ]
             lines += judged
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
-            rows.append((label, tuple(PrintedCell(_tested(line)) for line in judged)))
+            margin = plan.about.margin
+            rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
         f"Holds: surely more than {plan.about.margin:g} points ahead; fails: surely not; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."
@@ -149,8 +150,10 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
     return Said(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
 
 
-def _tested(line: Line) -> str:
+def _tested(line: Line, margin: float) -> str:
     verdict: str = HEADLINE.get(line["verdict"]) or line["verdict"]
     if "mean" not in line:
         return verdict
+    if line["n"] >= FEWEST and line["high"] <= margin and line["verdict"] != "equivalent":
+        verdict = "fails"
     return f"{verdict}: {INTERVAL.format_map(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"

@@ -59,7 +59,7 @@ class Drawing(Target):
         """Draw the figure and write the numbers that it was drawn from."""
         results.require_one_scale(sources.runs)
         results.refuse_changed(sources.runs, sources.root)
-        cells, about = read(sources.cells, sources.root), sources.about
+        cells, about = read(sources.cells, sources.root, sources.among), sources.about
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         lacks = captions.diverged(gone, style.labels(sources), sources.cells)
         runs = each_once(cells)
@@ -152,7 +152,7 @@ class Curves(Target):
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
-            captions.spread_of({run.seed for run in runs}, int(frame["n"].max()), BAND, "a point"),
+            captions.spread_of({run.seed for run in runs}, frame["n"].astype(int), BAND, "a point"),
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
@@ -167,7 +167,7 @@ class Curves(Target):
     ) -> pd.DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
-        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out that have no history.
+        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history.
 
         Raises:
             DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.

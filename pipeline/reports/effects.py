@@ -43,9 +43,14 @@ class Effect:
     sets: int
     wins: float
 
+    @property
+    def decides(self) -> bool:
+        """Whether there are data sets enough for a verdict."""
+        return self.sets >= FEWEST
+
     def verdict(self, margin: float) -> Verdict:
         """Return what the interval says of a difference of ``margin`` points; of few data sets, nothing."""
-        if self.sets < FEWEST:
+        if not self.decides:
             return "undecided"
         if self.low > margin:
             return "better"

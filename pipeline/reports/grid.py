@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
+from statistics import fmean
 from typing import Any
 
 from fedcore.base.lazy import pd
@@ -13,7 +14,7 @@ from fedcore.execution.status import MEMORY
 from pipeline.catalogue.targets import Column
 from pipeline.reports import style
 from pipeline.reports.captions import Caption
-from pipeline.reports.significance import ALPHA, Comparison
+from pipeline.reports.significance import ALPHA, Comparison, parsed
 
 PARTIAL = "†"
 FAILED, MISSED = "failed", "not reached"
@@ -94,8 +95,17 @@ class Grid:
 def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:
     """Return the printed cell of each row of a column, given its lines and its rows against the best one."""
     by_row = {str(line["row"]): line for line in lines}
-    best = None if compared.best is None else number(by_row[compared.best]["mean"], decimals)
-    return {row: _printed(line, best, compared.p.get(row), decimals) for row, line in by_row.items()}
+    means = {row: _own_mean(line, decimals) for row, line in by_row.items()}
+    best = means.get(compared.best or "")
+    return {
+        row: _printed(line, means[row] == best, compared.p.get(row), decimals) for row, line in by_row.items()
+    }
+
+
+def _own_mean(line: Line, decimals: int) -> str:
+    """Return the mean of a cell's runs as it is printed, before cells are made relative to a row."""
+    values = parsed(line.get("values")).values()
+    return number(fmean(values) if values else line["mean"], decimals)
 
 
 def number(value: float, decimals: int) -> str:
@@ -116,7 +126,7 @@ def missed(frame: pd.DataFrame) -> pd.Series[float]:
     return pd.to_numeric(counts).fillna(0.0)
 
 
-def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> PrintedCell:
+def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedCell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
     mark = style.DIVERGED if diverged else ""
     published = number(line["published_mean"], decimals)
@@ -127,7 +137,7 @@ def _printed(line: Line, best: str | None, p: float | None, decimals: int) -> Pr
         about = _about(line, n, seeds, diverged, None)
         return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, about=about)
     mean = number(line["mean"], decimals)
-    bold = n == seeds and mean == best
+    bold = n == seeds and best
     close = not bold and p is not None and p >= ALPHA
     if n + diverged < seeds:
         mark += PARTIAL

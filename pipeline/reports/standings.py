@@ -151,8 +151,9 @@ def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
         "data sets on. E(n): expected points of the best of n trials against the base's best of all, on rows "
-        "to choose by. Bytes, rows: against the base, a row without a gradient counting a third. Diverged: "
-        "share of runs. Missing: settings that lack runs."
+        "to choose by. Mean rank: over the settings that all ranked methods have. Bytes, rows: against the "
+        "base, a row without a gradient counting a third. Diverged: share of final runs. Missing: settings "
+        "that lack runs."
     )
     return Said(frame, STATISTICS, rows, f"{note}{_saturated(plan, run_scores)}")
 
@@ -276,13 +277,20 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         axes.set_title(textwrap.fill(f"skew: {group}", LETTERS) if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
             ends, look = [[effect.mean - effect.low], [effect.high - effect.mean]], style.look(name)
-            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, marker=look.marker)
+            marker = {"marker": look.marker, "markerfacecolor": look.colour if effect.decides else "white"}
+            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, **marker)
             lines.append((name, group or "all", effect.mean, effect.low, effect.high, effect.sets))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
     panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.about.base]}")
-    note = f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
-    return Picture(pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"]), figure, [note])
+    numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
+    notes = [
+        f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
+    ]
+    if len(few := numbers["n"][numbers["n"] < FEWEST]):
+        most = f"{few.max()} data sets or fewer" if few.max() > 1 else "one data set"
+        notes += [f"Hollow: of {most}, which decides nothing."]
+    return Picture(numbers, figure, notes)
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:

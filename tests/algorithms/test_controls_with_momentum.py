@@ -13,6 +13,7 @@ from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.spec import parse
 
+OTHERS = ({"name": "fedadc"}, {"name": "vrl_sgd"}, {"name": "feddc", "alpha": 0.1})
 SLOPES: tuple[Callable[[float], float], ...] = (lambda w: w, lambda w: 10 * (w - 1))
 OPTIMUM = 10 / 11
 
@@ -90,3 +91,10 @@ def test_the_divisor_is_left_out_of_the_specification_and_goes_with_option_2() -
             parse({**spec, "algorithm": {"name": name, "option": 1, "divisor": "norm"}})
         with pytest.raises(SpecError, match=r"got 'norm' with training\.optimizer 'rmsprop'"):
             parse(specification("norm", 1, name, optimizer="rmsprop"))
+
+
+@pytest.mark.parametrize("algorithm", OTHERS, ids=lambda algorithm: algorithm["name"])
+def test_other_corrections_settle_with_momentum_too(algorithm: dict[str, Any]) -> None:
+    spec = specification("norm", 200, lr=0.01) | {"algorithm": algorithm}
+    model = float(after(spec).model)
+    assert abs(model - OPTIMUM) < 0.2, "divided by the number of steps, they leave the finite numbers"

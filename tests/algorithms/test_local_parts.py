@@ -114,14 +114,23 @@ def test_blended_momentum_alone_moves_a_client_by_its_share(momentum: float, cli
     np.testing.assert_allclose(upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("client", [0, 1])
-def test_embedded_momentum_alone_moves_a_client_by_its_share(client: int) -> None:
+def test_embedded_momentum_alone_moves_a_client_by_its_share(momentum: float, client: int) -> None:
     """FedADC spreads beta_local m over a client's steps: it moves by -eta beta_local m."""
-    run, state = prepared(FLAT, {"name": "fedadc", "beta": 0.8, "beta_local": 0.6})
+    run, state = prepared(FLAT, {"name": "fedadc", "beta": 0.8, "beta_local": 0.6}, momentum=momentum)
     state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     assert number_of_steps(run, client) == (3, 8)[client]
     (upload,) = run.engine.train([make_task(run, state, Job(client, 0, 0, state.model))])
     np.testing.assert_allclose(upload.change.numpy(), -0.05 * 0.6 * 0.7, rtol=1e-9)
+
+
+def test_blended_momentum_is_shared_by_the_clients_that_train_a_model_in_turn() -> None:
+    algorithm = {"name": "radfed_a", "redistributions": 5, "momentum_in_local": 0.3}
+    run, state = prepared(FLAT, algorithm)
+    state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
+    (upload,) = run.engine.train([make_task(run, state, Job(0, 0, 0, state.model))])
+    np.testing.assert_allclose(5 * upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
 
 
 def by_hand_feddc(alpha: float, rounds: int) -> float:

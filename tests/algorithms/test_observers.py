@@ -55,6 +55,11 @@ def test_observing_changes_nothing(spec: Values, algorithm: str) -> None:
     assert not plain.arrays
 
 
+def test_an_observed_run_may_diverge(spec: Values) -> None:
+    spec = {**spec, "algorithm": {"name": "fedavg"}, "training": {**spec["training"], "lr": 1e30}}
+    assert run(observed(spec, **ALL)).summary["status"] == "diverged"
+
+
 def test_a_specification_without_observers_is_what_it_was(spec: Values) -> None:
     assert "observe" not in parse(spec).resolved()["evaluation"]
     assert parse(observed(spec)).sha256() == parse(spec).sha256()

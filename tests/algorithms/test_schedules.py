@@ -332,6 +332,28 @@ def test_divergence_ends_the_run_with_a_status(algorithm: Values, spec: Values) 
     assert run(spec).summary["status"] == "diverged"
 
 
+CORRECTED = [{"name": name} for name in ("rfedavg", "rfedavg_plus", "scaffold", "vrl_sgd", "mime", "moon")]
+
+
+@pytest.mark.parametrize("algorithm", [*EVERY, *CORRECTED], ids=ident)
+def test_a_client_without_rows_changes_nothing(algorithm: Values, spec: Values, equal: Path) -> None:
+    """But for FedAvgR's draws of components, and the smallest weight, which is then 0."""
+    with np.load(equal / "test.npz") as test:
+        np.savez(equal / "validation.npz", x=test["x"][:50], y=test["y"][:50])
+    asked = using(
+        spec, algorithm, data={"path": str(equal)}, participation={"fraction": 1.0}, dtype="float64"
+    )
+    before = run(asked)
+    np.savez(equal / "clients/4.npz", x=np.zeros((0, 64)), y=np.zeros(0, np.int64))
+    after = run(asked)
+    assert after.summary["empty_clients"] == [4]
+    if algorithm["name"] == "fedavgr":
+        assert after.summary["status"] == "completed"
+        return
+    for row, other in zip(before.rows, after.rows, strict=True):
+        assert {**other, "mixture_min": None} == pytest.approx({**row, "mixture_min": None}, nan_ok=True)
+
+
 @pytest.mark.parametrize("algorithm", EVERY, ids=ident)
 def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equal: Path) -> None:
     np.savez(equal / "clients/2.npz", x=np.zeros((0, 64)), y=np.zeros(0, np.int64))
@@ -379,3 +401,35 @@ def test_refused(algorithm: Values, sections: Values, message: str, spec: Values
         merged["training"].pop("local_epochs")
     with pytest.raises(SpecError, match=message):
         run(merged)
+
+
+def test_own_starts_are_drawn_as_the_whole_model_is(spec: Values) -> None:
+    """Random features are fixed, so a run trains the rest; its start is Xavier's all the same."""
+    model = {"name": "rff_linear", "features": 400}
+    setup, state = prepared(using({**spec, "model": model}, {"name": "oneshot", "same_start": False}))
+    starts = setup.recipe.schedule.plan(setup, state).starts
+    assert setup.problem.model is not setup.problem.whole
+    bound = float(setup.problem.start.abs().max())
+    assert all(0.9 * bound < float(start.abs().max()) < 1.1 * bound for start in starts)
+
+
+def test_the_clusters_of_a_run_are_kept(spec: Values, equal: Path) -> None:
+    algorithm = {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}
+    data = {"name": "npz", "path": str(equal)}
+    result = run(using(spec, algorithm, data=data, participation={"fraction": 1.0}))
+    kept = result.arrays["clusters"]
+    assert kept["clusters"].tolist() == [0, 1, 2, 3]
+    assert len(kept["models"]) == result.rows[-1]["clusters"] == 4
+    first = np.concatenate([array.reshape(-1) for array in result.parameters.values()])
+    assert kept["models"][0].tolist() == first.tolist()
+
+
+def test_a_cohort_without_any_rows_and_rates_by_step_in_turn_are_refused(spec: Values, equal: Path) -> None:
+    np.savez(equal / "clients/2.npz", x=np.zeros((0, 64)), y=np.zeros(0, np.int64))
+    data = {"name": "npz", "path": str(equal)}
+    empty = using(spec, {"name": "fedavg"}, data=data, participation={"cohorts": [[0, 1], [2]]})
+    with pytest.raises(SpecError, match=r"^participation\.cohorts: no client of \[2\] holds rows$"):
+        run(empty)
+    turns = using(spec, {"name": "radfed"}, training={"lr_schedule": {"name": "inverse_time", "offset": 1.0}})
+    with pytest.raises(SpecError, match=r"^training\.lr_schedule\.name: got 'inverse_time' with 15 redis"):
+        run(turns)

@@ -47,6 +47,10 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "all rows at once": ({"name": "fedavg"}, {"batch_size": "full", "local_epochs": 3}),
     "weight decay": ({"name": "fedavg"}, {"weight_decay": 0.1}),
     "a pull": ({"name": "fedprox", "mu": 1.0}, {"local_epochs": 2}),
+    "a pull that momentum scales": (
+        {"name": "prox_adam", "mu": 1.0, "momentum_in_local": 0.5},
+        {"local_epochs": 2},
+    ),
     "a pull and decay": ({"name": "fedprox", "mu": 3.0}, {"weight_decay": 0.1}),
     "offsets": ({"name": "scaffold"}, {"local_epochs": 2}),
     "offsets and decay": ({"name": "scaffold"}, {"weight_decay": 0.1, "local_epochs": 2}),

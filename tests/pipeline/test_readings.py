@@ -571,8 +571,8 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
     share = drawn.numbers[drawn.numbers["row"] == "share"]
     assert share[["column", "mean"]].to_numpy().tolist() == [["labels", pytest.approx(1.0)]]
     (claim,) = drawn.numbers[drawn.numbers["row"] == "claim"].to_dict("records")
-    values = (claim["column"], claim["mean"], claim["of"], claim["says"], claim["in"])
-    assert values == ("ten-points", 0.5, 2, "some", OURS)
+    values = tuple(claim[key] for key in ("column", "mean", "of", "says", "in", "out"))
+    assert values == ("ten-points", 0.5, 2, "some", OURS, CODES)
     cells = drawn.numbers.set_index(["row", "column"])
     assert cells.loc[("dl_opt", f"dna@{OURS}"), "away"] == pytest.approx(3)
     assert cells.loc[("dl_u", f"dna@{CODES}"), "n"] == 3
@@ -581,7 +581,7 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
         "2 readings.",
         f"Nearest to the print: {CODES}, 0.33 ± 0.33 margins away on average, 3 of 3 cells near; "
         f"next: {OURS}, 1.7 margins away on average, 1 of 3 cells near.",
-        f"Cell by cell, {CODES} is nearest most often, in 2 of 3 cells.",
+        f"Cell by cell, {CODES} alone is nearest most often, in 2 of 3 cells.",
         "Of the variance of the distance points explain labels 100%; combinations the rest.",
         "Claims hold in a share of the readings: ten-points in some (50%).",
     ]
@@ -731,13 +731,17 @@ def cells_beside(*values: str, margin: tuple[float, ...] = (2.0, 0.5)) -> pd.Dat
 
 def test_the_distance_of_a_reading_by_hand() -> None:
     """Seed 0 is 1 of 2 and 1 of .5 off, seed 1 is 3 and 0: in margins (.5 + 2) / 2 and (1.5 + 0) / 2."""
-    line = _distance("r", cells_beside("0=79 1=83", "0=91 1=90"))
+    line = _distance("r", cells_beside("0=79 1=83", "0=91 1=90"), True)
     assert line["std"] == pytest.approx((1.25 - 0.75) / math.sqrt(2))
     assert line["mean"] == pytest.approx((0.5 + 1) / 2), "81 and 90.5 are half a margin and one off"
     assert (line["near"], line["of"], line["column"], line["row"]) == (2, 2, "r", "distance")
-    assert math.isnan(_distance("r", cells_beside("0=79", "0=91 1=90"))["std"]), "one seed is in all cells"
+    assert math.isnan(_distance("r", cells_beside("0=79", "0=91 1=90"), True)["std"]), (
+        "one seed is in all cells"
+    )
+    relative = _distance("r", cells_beside("0=79 1=83", "0=91 1=90"), False)
+    assert math.isnan(relative["std"]), "runs' numbers are not those of the cells"
     nothing = cells_beside("0=79", "0=91").assign(published_mean=np.nan, away=np.nan)
-    none = _distance("r", nothing)
+    none = _distance("r", nothing, True)
     assert (none["near"], none["of"]) == (0, 0)
     assert math.isnan(none["mean"])
     assert math.isnan(none["std"])
@@ -753,8 +757,8 @@ def told_of(**means: float) -> pd.DataFrame:
         {"row": "share", "column": key, "mean": mean} for key, mean in (("first_step", 0.5), ("b", 0.25))
     ]
     lines += [
-        {"row": "claim", "column": "holds", "mean": 0.5, "says": "some", "in": "far_off near"},
-        {"row": "claim", "column": "fails", "mean": 0.0, "says": "none"},
+        {"row": "claim", "column": "holds", "mean": 2 / 3, "says": "some", "of": 3, "in": "far_off near"},
+        {"row": "claim", "column": "fails", "mean": 0.0, "says": "none", "of": 2, "out": "near one"},
     ]
     lines += [
         {"row": "m", "column": f"d@{name}", "away": mean, "n": 2, "seeds": 2} for name, mean in means.items()
@@ -767,9 +771,10 @@ def test_sentences_of_three_readings() -> None:
         "3 readings.",
         "Nearest to the print: near, 0.5 ± 0.25 margins away on average, 1 of 2 cells near; "
         "next: one, 1 ± 0.25 margins away on average, 1 of 2 cells near.",
-        "Cell by cell, near is nearest most often, in 1 of 1 cells.",
+        "Cell by cell, near alone is nearest most often, in 1 of 1 cells.",
         "Of the variance of the distance points explain first_step 50%, b 25%; combinations the rest.",
-        "Claims hold in a share of the readings: holds in some (50%), fails in none (0%).",
+        "Claims hold in a share of the readings: holds in some (67%), fails in none of the 2 that decide it "
+        "(0%).",
     ]
     nothing = told_of(one=math.nan)
     assert sentences(nothing[nothing["row"] == "distance"].assign(away=np.nan)) == ["1 readings."]
@@ -809,11 +814,11 @@ def test_the_look_of_the_figure_of_readings() -> None:
     assert labels == ["first_step (50%): near", "first_step: far off", "first_step: one"]
     assert {to_hex(colour).upper() for part in choices.collections for colour in colours(part)} == {TAKEN}
     assert choices.get_ylim() == (2.5, -0.5)
-    assert [label.get_text() for label in held.get_yticklabels()] == ["holds: in some", "fails: in none"]
+    assert [label.get_text() for label in held.get_yticklabels()] == ["holds: in some", "fails: in none of 2"]
     offsets = [np.asarray(marks.get_offsets()).tolist() for marks in held.collections]
-    assert offsets == [[[0, 0], [2, 0]], [[1, 0]], [], [[0, 1], [1, 1], [2, 1]]]
+    assert offsets == [[[0, 0], [2, 0]], [], [], [[0, 1], [1, 1]]]
     assert {to_hex(colour).upper() for colour in colours(held.collections[0])} == {WITHIN}
-    edges: Any = held.collections[1].get_edgecolor()
+    edges: Any = held.collections[3].get_edgecolor()
     assert {to_hex(colour).upper() for colour in edges} == {BEYOND}
     letters = {label.get_fontsize() for axes in (choices, held) for label in axes.get_yticklabels()}
     assert letters | {text.get_fontsize() for text in above.texts} == {7}

@@ -184,7 +184,7 @@ def test_marks_that_are_not_used_are_not_explained(tmp_path: Path) -> None:
 def test_a_caption_names_what_ran(tmp_path: Path) -> None:
     _, grid = table_of(tmp_path, FULL)
     for part in (
-        "over 3 seeds (0, 1, 2)",
+        "over 2 to 3 runs a cell (seeds 0, 1, 2)",
         "Scale: demo. Variant: paper.",
         "MNIST: 5 + 5 images (subset)",
         "Table I of A. Author, 2023, rebuilt.",

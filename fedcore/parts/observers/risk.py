@@ -112,7 +112,8 @@ def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Arra
     sizes = np.array([len(phi) for phi in features])
     total = int(sizes.sum())
     norms = np.array([np.linalg.norm(phi) for phi in features])
-    complexity = float(np.linalg.svd(head, compute_uv=False).sum()) * sqrt(len(head))
+    known = np.isfinite(head).all()
+    complexity = float(np.linalg.svd(head, compute_uv=False).sum()) * sqrt(len(head)) if known else np.nan
     per_client = complexity / sizes * norms
     return {
         "agnostic_complexity": float(estimated @ per_client),

@@ -132,7 +132,7 @@ SEARCHES = searches(
     searched,
     "Grid search of {}: accuracy on a fifth of each client's rows",
     sets(DATASETS),
-    note="Bold is what the search chooses; other hyperparameters as declared.",
+    note="Other hyperparameters are as declared.",
 )
 
 

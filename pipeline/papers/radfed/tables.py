@@ -368,7 +368,7 @@ SEARCHES = searches(
     tuned,
     on_held_out(lambda facts: metric_of(facts.run)),
     dataset=data_of_column,
-    note="Bold is what the search chooses, on the first fold; other hyperparameters as declared.",
+    note="On the first fold; other hyperparameters are as declared.",
 )
 TABLE2 = Listing(
     title="Hyperparameters that the runs use: redistributions S between two aggregations, score decay gamma",
