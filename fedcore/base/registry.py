@@ -136,8 +136,20 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
 
 
 def of_module(module: ModuleType) -> list[Any]:
-    """Return what a module declares as its plug-ins: ``PLUGINS``, and ``PLUGIN`` if it has one."""
-    return [*getattr(module, "PLUGINS", ()), *filter(None, [getattr(module, "PLUGIN", None)])]
+    """Return what a module declares as its plug-ins: ``PLUGINS``, and ``PLUGIN`` if it has one.
+
+    Raises:
+        SpecError: one of them is something else.
+    """
+    several, one = getattr(module, "PLUGINS", ()), getattr(module, "PLUGIN", None)
+    if not isinstance(several, list | tuple):
+        found = type(several).__name__
+        raise SpecError(f"{module.__file__}: PLUGINS is of type {found}, expected a list of Plugin")
+    declared = [*several, *([] if one is None else [one])]
+    for entry in declared:
+        if not isinstance(entry, Plugin):
+            raise SpecError(f"{module.__file__}: declares {shown(entry)}, expected a Plugin")
+    return declared
 
 
 def find(kind: str, name: object, where: str | None = None) -> Plugin:
@@ -193,6 +205,6 @@ def imported(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SpecError(f"{path}: cannot be loaded ({type(error).__name__}: {error})") from error
     return module

@@ -75,9 +75,19 @@ def _entries(kind: str) -> list[dict[str, str]]:
         return [{"name": name, "summary": plugin.summary} for name, plugin in known.items()]
     ground, rows = {type(part) for _, part in roles(example("fedavg"))}, []
     for name, plugin in sorted(known.items()):
-        labels = dict.fromkeys(part.label for _, part in roles(example(name)) if type(part) not in ground)
-        rows.append({"name": name, "parts": " + ".join(labels) or "none", "summary": plugin.summary})
+        recipe, _ = _example(name)
+        parts = [] if recipe is None else [part for _, part in roles(recipe) if type(part) not in ground]
+        labels = " + ".join(dict.fromkeys(part.label for part in parts)) or "none"
+        rows.append({"name": name, "parts": "-" if recipe is None else labels, "summary": plugin.summary})
     return rows
+
+
+def _example(name: str) -> tuple[Recipe | None, str]:
+    """Return an algorithm's recipe with its defaults, or None and why it has none."""
+    try:
+        return example(name), ""
+    except SpecError as error:
+        return None, str(error)
 
 
 def description(name: str) -> str:
@@ -94,7 +104,9 @@ def _facts(name: str) -> dict[str, Any]:
     options = {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
     if kind != "algorithm":
         return facts | options
-    recipe = example(name)
+    recipe, _ = _example(name)
+    if recipe is None:
+        return facts | options
     parts = [{"role": role, "label": part.label, "values": _values(part)} for role, part in roles(recipe)]
     return facts | options | {"parts": parts, **_messages(recipe)}
 
@@ -122,7 +134,11 @@ def _names() -> list[str]:
 
 def _of_algorithm(plugin: Plugin) -> Iterator[str]:
     """Yield an algorithm's parts, hyperparameters, messages and variants."""
-    recipe = example(plugin.name)
+    recipe, why = _example(plugin.name)
+    if recipe is None:
+        yield from _of_options(plugin)
+        yield f"\nParts: they depend on values that must be given ({why})"
+        return
     yield "\nParts"
     for role, part in roles(recipe):
         yield f"  {role}: {_shown(part)}"

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from fedcore.base.errors import say
+from fedcore.base.errors import SpecError, say
 from fedcore.base.files import exclusive, sha256_file, write_json
 from fedcore.cli.options import Mirror, Quiet, Root, SpecFile
 from fedcore.data import Source
 from fedcore.execution import runner
 from fedcore.execution.batch import execute, orders
 from fedcore.execution.gpus import claimed
-from fedcore.execution.integrity import sealed
+from fedcore.execution.integrity import PROVENANCE, SPEC, sealed
 from fedcore.execution.progress import reporter
 from fedcore.partitions import file
 from fedcore.partitions.build import make
@@ -64,6 +64,8 @@ def run(
     how = (Source(root, mirror), device, threads, resume, save_model, checkpoint_every, stall_after)
     settings = runner.Settings(partition_file, *how, force=force)
     checked = load(spec)
+    if spec.resolve() == (out / SPEC).resolve() and not (out / PROVENANCE).is_file():
+        raise SpecError(f"{spec}: would be replaced by the run's own; take another folder than {out}")
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
         result = runner.run(checked, out, settings, _say_round if verbose else progress or False, track or ())
     if not quiet:

@@ -29,6 +29,7 @@ USES = ("train_x", "train_y", "test_x", "test_y")
 PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
+LARGEST = float(np.finfo(np.float32).max)
 NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
 
 
@@ -86,6 +87,7 @@ def numbers(path: Path | str, frame: pd.DataFrame) -> NDArray[np.float64]:
         cells = column if column.dtype.kind in "biuf" else column.astype(str)
         x[:, place] = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
         refuse(path, column, ~np.isfinite(x[:, place]), "a number")
+        refuse(path, column, np.abs(x[:, place]) > LARGEST, "a number that float32 can hold")
     return x
 
 
@@ -115,7 +117,16 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
     with _reading(path, "a readable csv or parquet table"):
         with path.open("rb") as content:
             parquet = content.read(4) == b"PAR1"
-        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False, **how)
+        if parquet:
+            return pd.read_parquet(path)
+        frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)
+        if not isinstance(frame.index, pd.RangeIndex):
+            raise DataError(f"{path}: the second row has more cells than the first one, {frame.shape[1]}")
+        if how["header"] is not None:
+            names = pd.read_csv(path, nrows=1, dtype=str, **{**how, "header": None}).iloc[0].dropna()
+            if twice := names[names.duplicated()].tolist():
+                raise DataError(f"{path}: column '{twice[0]}' is there twice")
+        return frame
 
 
 def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
@@ -139,6 +150,8 @@ def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None
     """Read an image file, or its content, into bytes [1 or 3, height, width], maybe resized."""
     stored = path if content is None else io.BytesIO(content)
     with _reading(path, "a readable image"), PIL.Image.open(stored) as image:
+        if image.mode.startswith(("I", "F")):
+            raise DataError(f"{path}: pixels of mode {image.mode}, expected 8 bits a channel")
         converted = image.convert("L" if image.mode in {"1", "L", "LA"} else "RGB")
         pixels = np.asarray(converted.resize(size[::-1]) if size else converted)
     return pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1)

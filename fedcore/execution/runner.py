@@ -24,7 +24,7 @@ from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC
+from fedcore.execution.integrity import CHECKPOINT, OWN_FILES, PROVENANCE, SPEC
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
@@ -113,6 +113,8 @@ def execute(
         began = time.perf_counter()
         if folder and os.path.lexists(folder) and not folder.is_dir():
             raise DataError(f"{folder}: cannot be a folder (something else is there)")
+        if folder:
+            _refuse_inputs(folder, spec, settings)
         if folder and not settings.force:
             _refuse_another_result(folder, spec)
         prepared, identity, notes = prepare(spec, settings)
@@ -185,14 +187,29 @@ def load_data(section: str, source: Source) -> tuple[Dataset, str]:
     The last two are kept, until a file or folder that the section names, as a path of its own or below the
     data folder, has changed.
     """
-    named = sorted({json.loads(text) for text in re.findall(r'"(?:[^"\\]|\\.)+"', section)})
-    return _loaded(section, source, tuple((stamps(Path(text)), stamps(source.root / text)) for text in named))
+    named = ((stamps(Path(text)), stamps(source.root / text)) for text in _texts(section))
+    return _loaded(section, source, tuple(named))
+
+
+def _texts(section: str) -> list[str]:
+    """Return the texts of a section as canonical JSON, some of which may be paths."""
+    return sorted({json.loads(text) for text in re.findall(r'"(?:[^"\\]|\\.)+"', section)})
 
 
 @lru_cache(maxsize=2)
 def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
     dataset: Dataset = chosen("data", json.loads(section)).build(source)
     return dataset, dataset.sha256()
+
+
+def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
+    """Refuse to write where a file of the run's own would take the place of one that it reads."""
+    read = map(Path, _texts(canonical_json(spec.resolved())))
+    for path in [*read, *([settings.partition] if settings.partition else [])]:
+        if path.name in OWN_FILES and path.parent.resolve() == folder.resolve() and path.is_file():
+            raise SpecError(
+                f"{path}: is read by this run, and would be replaced; take another folder than {folder}"
+            )
 
 
 def _refuse_another_result(folder: Path, spec: Spec) -> None:

@@ -198,7 +198,7 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         )
     try:
         same = _equal(scores, model.scores(named, model.features(named, x)))
-    except RuntimeError:  # shapes do not fit
+    except (RuntimeError, KeyError):  # shapes do not fit, or weights have another name
         same = False
     if not same:
         raise SpecError(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
+from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, omit_default
 
 Rows = NDArray[np.int64]
@@ -123,6 +124,8 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     Shares are relative (they need not add up to one); all zero means equal shares.
     """
     mass = shares.sum()
+    if not np.isfinite(mass):
+        raise SpecError("partition: shares are beyond the range of numbers, expected less extreme options")
     exact = shares * (total / mass) if mass > 0 else np.full(len(shares), total / len(shares))
     counts = np.floor(exact).astype(np.int64)
     largest = np.argsort(counts - exact, kind="stable")

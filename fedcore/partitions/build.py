@@ -49,9 +49,22 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
 def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
     if not len(dataset.train):
         raise DataError(f"data '{dataset.name}': no training rows, expected some to deal out")
-    partition: Partition = plugin.build(options, dataset, streams.get("partition"))
-    check(partition, len(dataset.train), f"partition '{plugin.name}'")
+    built, where = plugin.build(options, dataset, streams.get("partition")), f"partition '{plugin.name}'"
+    if not isinstance(built, Partition):
+        raise SpecError(f"{where}: returned {type(built).__name__}, expected a Partition")
+    clients = (_numbers(rows, f"{where}: client {client}") for client, rows in enumerate(built.clients))
+    partition = replace(built, clients=tuple(clients))
+    check(partition, len(dataset.train), where)
     return partition
+
+
+def _numbers(rows: Any, where: str) -> Rows:
+    """Return a client's row numbers as int64 [n]; refuse anything else."""
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers)):
+        found = f"{numbers.dtype} of shape {list(numbers.shape)}"
+        raise SpecError(f"{where}: {found}, expected a list of row numbers")
+    return numbers.astype(np.int64)
 
 
 def check(partition: Partition, rows: int, where: str) -> None:

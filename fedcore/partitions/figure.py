@@ -38,8 +38,8 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
     lower.set(xlabel="client", ylabel="rows", xlim=(-0.7, len(sizes) - 0.3))
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-    upper.set_title(subtitle, loc="left", fontsize=9, color="#444444")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, parse_math=False)
+    upper.set_title(subtitle, loc="left", fontsize=9, color="#444444", parse_math=False)
     return figure
 
 

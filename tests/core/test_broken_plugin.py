@@ -33,6 +33,36 @@ def test_a_broken_plugin_file_is_named(tmp_path: Path) -> None:
     assert "broken.py: cannot be loaded (ModuleNotFoundError" in process.stderr
 
 
+NEEDS = """
+from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
+
+
+class Options(AlgorithmOptions):
+    length: float
+
+
+PLUGIN = Plugin("need", Options, lambda options, spec: recipe(), "needs a length", "own")
+"""
+
+
+def test_an_algorithm_with_a_key_that_must_be_given_is_listed_and_described(tmp_path: Path) -> None:
+    (tmp_path / "plugins/algorithms").mkdir(parents=True)
+    (tmp_path / "plugins/algorithms/need.py").write_text(NEEDS)
+    environment = {**os.environ, "FEDCORE_PLUGINS": "plugins", "PYTHONPATH": str(ROOT)}
+    said = {}
+    for words in ("list algorithms", "describe need", "describe need --json"):
+        command = [sys.executable, "-m", "fedcore.cli.main", *words.split()]
+        process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        said[words] = process.stdout
+    assert [line.split()[1] for line in said["list algorithms"].splitlines() if line.startswith("need")] == [
+        "-"
+    ]
+    assert "fedavg" in said["list algorithms"]
+    assert "default none, must be given" in said["describe need"]
+    assert "they depend on values that must be given (algorithm.length: missing" in said["describe need"]
+
+
 @pytest.mark.parametrize(
     ("file", "said"),
     [

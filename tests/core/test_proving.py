@@ -335,7 +335,9 @@ def test_each_fault_of_data_is_found_and_said(fault: str, tmp_path: Path) -> Non
     [
         ("x = 1", "declares no plug-in"),
         ("import no_such_module", "cannot be loaded \\(ModuleNotFoundError"),
-        ('PLUGIN = "x"', "declares no plug-in"),
+        ('PLUGIN = "x"', "mine.py: declares 'x', expected a Plugin"),
+        ("PLUGINS = {}", "mine.py: PLUGINS is of type dict, expected a list of Plugin"),
+        ("raise SystemExit(3)", "cannot be loaded \\(SystemExit"),
         (
             filled(ALGORITHM, SOUND).replace('"mine"', '"fedavg"', 1),
             r"algorithm 'fedavg': .*mine\.py declares this name too",

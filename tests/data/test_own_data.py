@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 
 import fedcore
@@ -18,6 +20,7 @@ from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.registry import chosen, plugins
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
+from fedcore.data.readers import read_picture
 
 TABLE = """ward,age,weight,outcome
 10,30,70.5,well
@@ -127,7 +130,15 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ("80,ill", "80,", {}, "a.csv: column 'outcome', row 2: an empty cell, expected a whole number or a"),
         ("9,60", ",60", {"client": "ward"}, "a.csv: column 'ward', row 4: an empty cell, expected a whole"),
         ("", "", {"client": "wart"}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
-        ("", "", {"target": "weight"}, "a.csv: column 'weight', row 1: 70.5, expected a whole number or a"),
+        (
+            "",
+            "",
+            {"target": "weight", "features": ["age"]},
+            "a.csv: column 'weight', row 1: 70.5, expected a whole number or a",
+        ),
+        ("50,90", "50,1e39", {}, "a.csv: column 'weight', row 3: 1e+39, expected a number that float32 can"),
+        ("weight", "age", {}, "a.csv: column 'age' is there twice"),
+        ("70.5,well", "70.5,1,well", {}, "a.csv: the second row has more cells than the first one, 4"),
         ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
         (
             "9,60",
@@ -306,9 +317,65 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
         ),
         ({"test": 5.0}, "data 'm': test: got 5.0, expected test rows, or a share between 0 and 1"),
         ({"test": 0}, "data 'm': test: got 0, expected test rows, or a share between 0 and 1"),
+        ({"test": None}, "data 'm': test: got None, expected test rows, or a share between 0 and 1"),
+        (
+            {"clients": [1, None, 2]},
+            "data 'm': column 'clients', row 2: an empty cell, expected a whole number",
+        ),
         ({"test": (np.ones((1, 2)), np.zeros(1))}, r"rows \[3, 1\] and \[1, 2\], expected some of one shape"),
     ],
 )
 def test_wrong_arrays_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         fedcore.from_arrays("m", **{"rows": (np.ones((3, 1)), np.array([0, 1, 0])), **more})
+
+
+@pytest.mark.parametrize("clients", [[10.0, 9.0, 2.0], np.array([10, 9, 2]), [np.int64(10), 9, "2"]])
+def test_clients_in_memory_are_in_the_order_of_numbers(clients: Any) -> None:
+    rows = (np.arange(6.0).reshape(3, 2), np.array([0, 1, 0]))
+    plugin = fedcore.from_arrays("m", rows, test=(np.ones((1, 2)), np.array([1])), clients=clients)
+    assert plugin.build(None, Source()).group_names == ("2", "9", "10")
+
+
+@pytest.mark.parametrize("key", ["features", "categories", "client"])
+def test_the_target_is_no_input(place: Path, key: str) -> None:
+    given: Any = "outcome" if key == "client" else ["age", "outcome"]
+    with pytest.raises(SpecError, match=rf"^data: {key}: got 'outcome', which is the target, expected other"):
+        table(**{key: given})
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I", "F"])
+def test_images_of_more_than_8_bits_are_refused(tmp_path: Path, mode: str) -> None:
+    pixels = np.full((2, 2), 3, {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode])
+    path = tmp_path / "x.tiff"
+    Image.fromarray(pixels).save(path)
+    with pytest.raises(DataError, match=f"x.tiff: pixels of mode {mode}, expected 8 bits a channel"):
+        read_picture(path, None, None)
+
+
+def test_an_empty_cell_of_a_nullable_column_is_named(place: Path) -> None:
+    frame = pd.DataFrame({"age": [1, 2], "y": pd.array([1.0, None], "Float64")})
+    frame.to_parquet("a.parquet")
+    with pytest.raises(DataError, match=r"column 'y', row 2: an empty cell, expected a whole number or a"):
+        load(name="table", path="a.parquet", target="y")
+
+
+def called(*words: str) -> int:
+    command = [sys.executable, "-m", "fedcore.cli.main", *words]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def test_a_run_does_not_write_over_what_it_reads(place: Path) -> None:
+    (place / "clients.csv").write_text(TABLE)
+    data = {"name": "table", "path": "clients.csv", "target": "outcome", "features": ["age"]}
+    spec = {**RUN, "data": data, "partition": {"name": "iid", "clients": 1}}
+    before = sorted(place.iterdir())
+    with pytest.raises(SpecError, match=r"^clients\.csv: is read by this run, and would be replaced; take"):
+        fedcore.run(spec, out=".")
+    (place / "spec.yaml").write_text(yaml.safe_dump({**spec, "data": {**data, "path": "a.csv"}}))
+    assert called("run", "spec.yaml", "--out", ".") == 2
+    assert (place / "clients.csv").read_text() == TABLE
+    assert "clients: 1" in (place / "spec.yaml").read_text()
+    assert {*place.iterdir()} - {*before, place / "spec.yaml"} == set()
+    assert called("run", "spec.yaml", "--out", "out", "--quiet") == 0
+    assert called("run", "out/spec.yaml", "--out", "out", "--quiet") == 0

@@ -171,6 +171,11 @@ LINEAR = torch.nn.Linear
             "model 'net': its output is not that of the layer 0.weight, expected head=...",
         ),
         (
+            _sequence(LINEAR(6, 4), torch.nn.utils.parametrizations.weight_norm(LINEAR(4, 3))),
+            {},
+            "model 'net': its output is not that of the layer 1.weight, expected head=...",
+        ),
+        (
             _sequence(LINEAR(6, 4), torch.nn.RReLU(), LINEAR(4, 3)),
             {},
             "model 'net' computes in another way in training mode, expected the same in both",

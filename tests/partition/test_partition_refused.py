@@ -14,11 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from partition_toys import split_data, toy_data
 
-from fedcore.base.errors import FedcoreError
+from fedcore.base.errors import FedcoreError, SpecError
+from fedcore.base.registry import Plugin
 from fedcore.cli.main import main
+from fedcore.data import Partition
 from fedcore.engines.problem import Problem
-from fedcore.partitions.build import check
+from fedcore.partitions import PartitionOptions
+from fedcore.partitions.build import check, make
+from fedcore.partitions.figure import draw, write
 from fedcore.partitions.file import load, save
+from fedcore.partitions.power_law import power_law
 
 HOME = Path(__file__).parents[2]
 CLIENTS, ROWS = 9, 100
@@ -183,3 +188,35 @@ def test_sizes_and_active_clients_are_found_in_one_pass() -> None:
     assert total == 2 * 3 * 500
     assert problem.active == list(range(0, 1000, 2))
     assert Counted.passes == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([[0, 1, 2, 3], []], None),
+        ([np.arange(4), np.array([])], None),
+        ([[0, 1, 2, 3.5], []], "client 0: float64 of shape [4], expected a list of row numbers"),
+        ([[[0, 1], [2, 3]]], "client 0: int64 of shape [2, 2], expected a list of row numbers"),
+        (None, "returned NoneType, expected a Partition"),
+    ],
+)
+def test_an_own_partition_s_rows_are_checked(parts: Any, said: str | None) -> None:
+    built = None if parts is None else Partition(clients=tuple(parts), note="")
+    plugin = Plugin("own", PartitionOptions, lambda options, dataset, rng: built, "", "")
+    data = toy_data(np.arange(4) % 2)
+    if said is None:
+        assert [len(rows) for rows in make(plugin, PartitionOptions(), data, 0).clients] == [4, 0]
+        return
+    with pytest.raises(SpecError, match=re.escape(f"partition 'own': {said}")):
+        make(plugin, PartitionOptions(), data, 0)
+
+
+def test_weights_beyond_the_range_of_numbers_are_refused() -> None:
+    with pytest.raises(SpecError, match="partition: shares are beyond the range of numbers, expected less"):
+        power_law(np.arange(1000) % 10, 100, 1.001, None, np.random.default_rng(0))
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is(tmp_path: Path) -> None:
+    figure = draw(np.ones((2, 2), np.int64), "of t/price$1^_$x.csv", "note $^$")
+    write(figure, tmp_path / "x")
+    assert (tmp_path / "x.svg").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from os.path import isdir
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -74,6 +75,10 @@ class TableOptions(OwnOptions):
         for key in ("features", "categories"):
             if self.image and getattr(self, key):
                 raise ValueError(f"{key}: got {[*getattr(self, key)]}, expected none beside 'image'")
+        for key in ("features", "categories", "image", "client"):
+            given = getattr(self, key) or ()
+            if self.target in ((given,) if isinstance(given, str) else given):
+                raise ValueError(f"{key}: got '{self.target}', which is the target, expected other columns")
         return self
 
 
@@ -164,14 +169,15 @@ def from_arrays(
         DataError: shapes do not fit, a number is not finite, a label is no whole number from 0 on, or a share
             is not between 0 and 1.
     """
-    if isinstance(test, int | float) and not 0 < test < 1:
-        raise DataError(f"data '{name}': test: got {test}, expected test rows, or a share between 0 and 1")
-    groups, names = (None, ()) if clients is None else coded(clients)
+    where = f"data '{name}'"
+    if not isinstance(test, tuple | list) and not (isinstance(test, Real) and 0 < test < 1):
+        raise DataError(f"{where}: test: got {shown(test)}, expected test rows, or a share between 0 and 1")
+    groups, names = (None, ()) if clients is None else _of_memory(where, clients)
     train = Rows(*checked(f"data '{name}'", *map(np.asarray, rows)), groups)
     if groups is not None and len(groups) != len(train):
         raise DataError(f"data '{name}': {len(groups)} clients, expected one for each of {len(train)} rows")
-    if isinstance(test, float):
-        train, tested = train.split(test)
+    if isinstance(test, Real):
+        train, tested = train.split(float(test))
     else:
         tested = Rows(*checked(f"data '{name}', test", *map(np.asarray, test)))
     if not len(train) or not len(tested) or train.x.shape[1:] != tested.x.shape[1:]:
@@ -185,6 +191,12 @@ def from_arrays(
         sha256: str = Field(default=dataset.sha256(), pattern=f"^{dataset.sha256()}$")
 
     return Plugin(name, ArrayOptions, lambda options, source: dataset, "arrays in memory", "own")
+
+
+def _of_memory(where: str, clients: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return whose row it is as indices, and the clients' names in order, as of a table's column."""
+    groups, names = _coded({where: pd.DataFrame({"clients": np.asarray(clients)})}, "clients")
+    return groups[where], names
 
 
 def _load(name: str, place: str, options: TableOptions, read: Callable[[str], Any]) -> Dataset:
@@ -263,7 +275,7 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
     for where, frame in frames.items():
         column = frame[name]
         valid = column.abs().lt(2.0**53) & (column % 1 == 0) if column.dtype.kind == "f" else column.notna()
-        refuse(where, column, ~valid, "a whole number or a name")
+        refuse(where, column, ~valid.fillna(False), "a whole number or a name")
         cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
     codes, names = coded(cells)
     ends = np.cumsum([len(frame) for frame in frames.values()])
