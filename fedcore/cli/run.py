@@ -1,5 +1,6 @@
 """``fedcore run``, ``run-batch`` and ``partition``: specifications in, histories or partitions out."""
 
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -64,7 +65,7 @@ def run(
     how = (Source(root, mirror), device, threads, resume, save_model, checkpoint_every, stall_after)
     settings = runner.Settings(partition_file, *how, force=force)
     checked = load(spec)
-    if spec.resolve() == (out / SPEC).resolve() and not (out / PROVENANCE).is_file():
+    if os.path.realpath(spec) == os.path.realpath(out / SPEC) and not (out / PROVENANCE).is_file():
         raise SpecError(f"{spec}: would be replaced by the run's own; take another folder than {out}")
     with exclusive(out), reporter(spec.stem, checked.training.rounds, quiet or verbose) as progress:
         result = runner.run(checked, out, settings, _say_round if verbose else progress or False, track or ())

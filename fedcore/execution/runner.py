@@ -206,7 +206,11 @@ def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
     """Refuse to write where a file of the run's own would take the place of one that it reads."""
     read = map(Path, _texts(canonical_json(spec.resolved())))
     for path in [*read, *([settings.partition] if settings.partition else [])]:
-        if path.name in OWN_FILES and path.parent.resolve() == folder.resolve() and path.is_file():
+        if (
+            path.name in OWN_FILES
+            and os.path.realpath(path.parent) == os.path.realpath(folder)
+            and path.is_file()
+        ):
             raise SpecError(
                 f"{path}: is read by this run, and would be replaced; take another folder than {folder}"
             )

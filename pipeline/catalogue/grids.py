@@ -9,7 +9,7 @@ from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
 from fedcore.spec import Participation, Training
-from pipeline.catalogue.schema import PaperParams, StudyParams
+from pipeline.catalogue.schema import LENGTHS, PaperParams, StudyParams
 from pipeline.catalogue.targets import Query
 
 ROWS = ("algorithm", "training")
@@ -116,8 +116,13 @@ def points(
     """Return every combination of a grid's values and of one variant, as far as their keys are known.
 
     Combinations that change the same count once.
+
+    Raises:
+        SpecError: a key is in the grid and in a variant.
     """
     keys = [key for key in grid if _has(known, key)]
+    if both := [key for key in keys if any({*_alike(key)} & {*case} for case in variants.values())]:
+        raise SpecError(f"'{both[0]}' is in grid and in variants, expected one of them")
     last = [key.rpartition(".")[2] for key in keys]
     axes = []
     for key, end in zip(keys, last, strict=True):
@@ -131,6 +136,12 @@ def points(
         name, label = ("".join(getattr(part, field) for part in parts) for field in ("name", "label"))
         combinations.setdefault(changes, Point(name, label, changes))
     return list(combinations.values())
+
+
+def _alike(key: str) -> tuple[str, ...]:
+    """Return the keys that exclude each other beside this one: steps and epochs."""
+    lengths = tuple(f"training.{name}" for name in sorted(LENGTHS))
+    return lengths if key in lengths else (key,)
 
 
 def _point(key: str, short: str, value: Any) -> Point:

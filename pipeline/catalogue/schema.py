@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     NonNegativeInt,
@@ -23,9 +24,18 @@ from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training
 
 MEASURING = ("every", "train_every", "clients", "stop_at", "precision", "count_rows")
+LENGTHS = frozenset({"local_steps", "local_epochs"})
 KEY = r"^[a-z][a-z0-9_]*$"
 Key = Annotated[str, StringConstraints(pattern=KEY)]
-Seeds = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
+
+
+def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len({*seeds}) < len(seeds):
+        raise ValueError(f"got {[*seeds]}, expected each seed once")
+    return seeds
+
+
+Seeds = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1), AfterValidator(_each_once)]
 
 
 class Section(Options, use_attribute_docstrings=True):
@@ -279,7 +289,7 @@ class ReportParams(Section):
     """Paired test of the methods against the best of a column."""
     margin: Annotated[float, Field(gt=0)] | None = None
     """A difference that does not matter: the caption names what is surely nearer to FedAvg than that."""
-    show: tuple[Shown, ...] = get_args(Shown)
+    show: Annotated[tuple[Shown, ...], Field(min_length=1)] = get_args(Shown)
     """Which reports there are."""
     labels: dict[Key, str] = Field(default={})
     """Names in print of methods, data sets, splits and regimes; their keys unless given."""

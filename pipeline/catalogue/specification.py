@@ -15,10 +15,8 @@ from fedcore.base.registry import chosen, find
 from fedcore.partitions import even
 from fedcore.spec import parse
 from pipeline.catalogue.params import overlay, require_known
-from pipeline.catalogue.schema import PaperParams, PerParams, TrainingParams
+from pipeline.catalogue.schema import LENGTHS, PaperParams, PerParams, StudyParams, TrainingParams
 from pipeline.catalogue.targets import Query
-
-LENGTHS = frozenset({"local_steps", "local_epochs"})
 
 
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:
@@ -65,7 +63,9 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         values = overlay(values, change)
     if algorithm.once:
         values = _at_once(values)
-    elif params.equal_trainings and "training.rounds" not in dict(changes):
+    elif params.equal_trainings and (
+        isinstance(params, StudyParams) or "training.rounds" not in dict(changes)
+    ):
         values["training"]["rounds"] = _equal_rounds(values)
     if params.measurements:
         values["evaluation"]["every"] = max(1, values["training"]["rounds"] // params.measurements)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from fedcore.base.registry import find
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
 from fedcore.execution.runner import Settings
-from pipeline.catalogue.params import configuration
+from pipeline.catalogue.params import configuration, require_known
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
@@ -46,7 +47,7 @@ def work(
 
     Example: fedcore benchmark work --minutes 60
     """
-    _sit(small, minutes, Source(root, mirror), "", lambda run: not only or run.dataset in only)
+    _sit(small, minutes, Source(root, mirror), "", lambda run: not only or run.dataset in only, only or ())
 
 
 @benchmark.command()
@@ -80,10 +81,14 @@ def rank(
     show(as_json, {"method": method, **result, "place": place, "equal": others}, lines)
 
 
-def _sit(small: bool, minutes: float, source: Source, method: str, wanted: Wanted) -> pd.DataFrame:
+def _sit(
+    small: bool, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
+) -> pd.DataFrame:
     """Make missing runs, where the base's final ones are made if a method is given, and return the board."""
     file = SMALL if small else WHOLE
     study = core_yaml.read(file, "study", quick=True)
+    for workload in only:
+        require_known("--only", workload, study["datasets"])
     study = with_method(study, method) if method else study
     config, name, base = configuration(PARAMS), file.stem, study["benchmark"]["base"]
     planned = partial(build_catalogue, config | {"studies": {str(file): study}})

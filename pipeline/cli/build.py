@@ -1,5 +1,6 @@
 """`fedcore build`: reports, as users type their names, by Snakemake."""
 
+import json
 import os
 import shlex
 import shutil
@@ -47,7 +48,7 @@ def build(
         raise SpecError("Snakefile: not here; expected the folder of a checkout")
     studies = elsewhere(targets)
     catalogue = catalogue_of(PARAMS, scale, studies=studies)
-    config = [f"studies=[{','.join(map(str, studies))}]"] if studies else []
+    config = [f"studies={json.dumps([*map(str, studies)])}"] if studies else []
     paths = [path_of(catalogue, target) for target in targets]
     raise typer.Exit(made(paths, cores, scale, config, dry_run=dry_run, quiet=quiet, verbose=verbose))
 
@@ -79,4 +80,5 @@ def made(
     arguments = ["-c", SILENT, *command[1:]] if quiet else ["-m", *command]
     process = subprocess.Popen([sys.executable, *arguments], env={**os.environ, "PATH": path})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
+    signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
     return process.wait()

@@ -35,7 +35,7 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     rows = [
         {
             "report": f"reports/{paper}/{name}",
-            "runs": len(catalogue.needed(paper, name)),
+            "runs": 0 if about.needs == "partitions" else len(catalogue.needed(paper, name)),
             "published": about.published,
             "title": about.title,
         }
@@ -126,6 +126,8 @@ def summaries(
         SpecError: no such report, row or column, or nothing like that is in it.
     """
     sources = catalogue.sources(*catalogue.named(report))
+    if sources.target.needs == "partitions":
+        raise SpecError(f"{report}: needs partitions and no run")
     known_rows, known_columns = labels(sources)
     asked_rows = {_found(report, "row", name, known_rows) for name in rows} or known_rows
     asked_columns = {_found(report, "column", name, known_columns) for name in columns} or known_columns

@@ -13,7 +13,7 @@ from fedcore.base.files import write_text
 from fedcore.base.options import keys_of
 from fedcore.base.registry import chosen, find
 from fedcore.partitions import PartitionOptions
-from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load
+from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load, study_names
 from pipeline.catalogue.schema import KEY
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
 from pipeline.papers import FOLDER, build_catalogue
@@ -71,6 +71,8 @@ def new_study(
     Example: fedcore study new skew --data mnist --partition dirichlet:0.1,iid --methods fedavg,moon
     """
     path = Path(STUDIES, f"{name}.yaml")
+    if re.fullmatch(KEY, name) is None:
+        raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY}")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
     values = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
@@ -103,7 +105,7 @@ def new_paper(
     folder, text = FOLDER / name, PARAMS.read_text(encoding="utf-8")
     if re.fullmatch(KEY, name) is None or name in RESERVED:
         raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}")
-    if folder.exists() or re.search(rf"(?m)^  {name}:", text):
+    if folder.exists() or re.search(rf"(?m)^  {name}:", text) or name in study_names():
         raise SpecError(f"NAME: '{name}' is there already, expected a new name")
     if text.count(SCALES) != 1:
         raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
@@ -123,6 +125,9 @@ def _asked(
     data: str, methods: str, partitions: str, edition: str, *, seeds: int, **more: Any
 ) -> dict[str, Any]:
     """Return what the templates show: plug-ins that a command line names, with their defaults."""
+    for option, names in (("--data", data), ("--methods", methods), ("--partition", partitions)):
+        if not _several(names):
+            raise SpecError(f"{option}: got '{names}', expected a name or more")
     rows = {name: find("algorithm", name, "--methods") for name in _several(methods)}
     splits = {re.sub(r"\W", "_", text): _split(text) for text in _several(partitions)}
     return {

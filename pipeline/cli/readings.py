@@ -41,6 +41,8 @@ def readings(
     """
     original = catalogue_of(PARAMS, scale)
     paper, target = original.named(table)
+    if original.papers[paper].is_study:
+        raise SpecError(f"{table}: is of a study, which has no open points; expected a table of a paper")
     if f"{paper}/{target}{ENDING}" not in original.names():
         original.target(paper, target)
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})

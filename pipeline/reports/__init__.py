@@ -21,6 +21,10 @@ def build_report(sources: Sources) -> list[Path]:
     Raises:
         DataError: a run that the target needs can't be used.
     """
+    partitions = sources.target.needs == "partitions"
+    for run, folder in zip(sources.runs, sources.owners, strict=True):
+        if not made(run, sources.root, partitions):
+            raise DataError(f"{folder}: not made, but reports/{sources.paper}/{sources.name} needs it")
     outputs = sources.target.paths(_folder(sources), sources.name)
     sources.build(outputs)
     return [*outputs.values(), seal_report(sources, outputs.values())]

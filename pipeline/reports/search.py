@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import product
 from math import exp, log, prod
@@ -250,12 +251,21 @@ def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) 
 
 
 def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
-    """Return a study's file with entries in ``chosen``, its last section; those of other places stay."""
-    before = core_yaml.parsed(text, "study").get("chosen", ())
+    """Return a study's file with entries in ``chosen``, its last section; those of other places stay.
+
+    Raises:
+        SpecError: ``chosen`` is written so that the rest would not stay as it is.
+    """
+    study = core_yaml.parsed(text, "study")
+    before = study.get("chosen", ())
     joined = {(entry.get("of"), entry["at"]): entry for entry in (*before, *entries)}
     lines = (core_yaml.written(entry, flow=True) for entry in joined.values())
-    rest = re.sub(r"(?m)^chosen:.*\n(?:[ #-].*\n|\n)*", "", text.rstrip("\n") + "\n")
-    return rest + "chosen: # written by `fedcore chosen`\n" + "".join(f"  - {line}" for line in lines)
+    rest = re.sub(r"(?m)^chosen:.*\n(?:[ -].*\n|(?:\n|#.*\n)*(?=[ -]))*", "", text.rstrip("\n") + "\n")
+    written = rest + "chosen: # written by `fedcore chosen`\n" + "".join(f"  - {line}" for line in lines)
+    with suppress(SpecError):
+        if core_yaml.parsed(written, "study") == study | {"chosen": [*joined.values()]}:
+            return written
+    raise SpecError("chosen: expected the study's last section, as a list with an entry a line")
 
 
 def _read(report: Path) -> pd.DataFrame:

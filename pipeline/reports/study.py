@@ -12,7 +12,7 @@ from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
 from pipeline.catalogue.grids import Row, Setting, rows, settings
-from pipeline.catalogue.params import StudyError
+from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
 from pipeline.reports import benchmark, cost, figures, ranks, significance, style
@@ -36,6 +36,7 @@ def declared(file: str, params: StudyParams) -> Paper:
     """
     try:
         places = settings(params)
+        _refuse_unused(params, places)
         targets = _targets(params, rows(params), places)
         if params.benchmark:
             kept = {PARTITION + "s": targets[PARTITION + "s"]}
@@ -52,6 +53,33 @@ def declared(file: str, params: StudyParams) -> Paper:
         code=__name__,
         shown=digest(params.model_dump(mode="json")),
     )
+
+
+def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
+    """Refuse keys that would change nothing.
+
+    Raises:
+        SpecError: the line names the key.
+    """
+    splits = [
+        (f"datasets.{name}.splits.{split}", split, section.model_extra or {})
+        for name, about in params.datasets.items()
+        for split, section in about.splits.items()
+    ]
+    named = {**params.regimes, **params.datasets, **{split: section for _, split, section in splits}}
+    for number, entry in enumerate(params.chosen):
+        require_known(f"chosen.{number}.at", entry.at, {**named, **places})
+        require_known(f"chosen.{number}.of", entry.of or "", {**params.algorithms, "": None})
+    for name in params.report.labels:
+        require_known("report.labels", name, {**params.algorithms, **params.report.controls, **named})
+    bare = [where for where, _, section in splits if not section.get("selection")]
+    if params.tune.held_out == "selection" and tuned(params) and bare:
+        raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
+    used = {f"datasets.{name}.tune": about.tune for name, about in params.datasets.items()}
+    used |= {f"report.{key}": getattr(params.report, key) for key in ("controls", "headlines", "factorial")}
+    unused = [key for key, value in used.items() if value and params.benchmark is None]
+    if unused:
+        raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")
 
 
 def _targets(

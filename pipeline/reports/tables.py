@@ -258,10 +258,11 @@ def arrange(
     columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
     kinds = sorted({c.best or table.best for c in columns if compared[c.key].best is not None})
+    has_means = frame["n"].any() or not (frame["diverged"].any() or missed(frame).any())
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
         f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
-        captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]),
+        captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]) if has_means else "",
         *(
             captions.naming_only_what_ran(part, absent)
             for part in SENTENCE.split(captions.note(table.note, frame))

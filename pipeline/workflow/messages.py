@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from html import unescape
 from pathlib import Path
 
 from rich import box
@@ -89,7 +90,7 @@ def show_table(page: Path, console: Console) -> None:
     lines = [line.strip().strip("|") for line in page.read_text("utf-8").split("\n") if line.startswith("|")]
     if len(lines) < 3:
         return
-    cells = ([plain(MARKS.sub("", cell).strip()) for cell in line.split("|")] for line in lines)
+    cells = ([plain(unescape(MARKS.sub("", cell)).strip()) for cell in line.split("|")] for line in lines)
     head, _, *body = (list(map(escape, row)) for row in cells)
     table = Table(*head, box=box.SIMPLE_HEAD)
     for row in body:

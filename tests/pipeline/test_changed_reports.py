@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pretended import catalogue, finish
 from project import parameters
 from typer.testing import CliRunner
 
+from fedcore.base.errors import DataError
 from fedcore.cli.main import app
 from pipeline.catalogue.targets import TABLE_FILES
 from pipeline.reports import build_report
@@ -61,3 +63,13 @@ def test_the_site_says_which_report_was_changed(home: Path) -> None:
     path.write_text(path.read_text().replace(",50,", ",99,"))
     build(CONFIG)
     assert f"{SAID}: table2.csv is changed" in (home / "reports/site/own/fedomw.html").read_text()
+
+
+def test_a_report_of_a_run_that_is_gone_is_left_as_it_is(home: Path) -> None:
+    planned = catalogue("fedomw")
+    run = planned.needed("fedomw", "table2")[0]
+    before = {path.name: path.read_bytes() for path in (home / "reports/fedomw").iterdir()}
+    shutil.rmtree(home / run.folder)
+    with pytest.raises(DataError, match=f"^{run.folder}: not made, but reports/fedomw/table2 needs it$"):
+        build_report(planned.sources("fedomw", "table2"))
+    assert {path.name: path.read_bytes() for path in (home / "reports/fedomw").iterdir()} == before

@@ -84,6 +84,19 @@ def test_a_killed_workflow_completes_by_the_same_command(
     assert (len(report.runs), report.unfinished, report.problems) == (TRAINED, (), ())
 
 
+def test_a_build_that_is_asked_to_end_ends_its_snakemake(fresh: Project, record_property: Record) -> None:
+    record_property("trials", 1)
+    build = [sys.executable, "-m", "fedcore.cli.main", "build", TARGET.partition("/")[2], "--cores", "1"]
+    process = started(fresh, *build, FAKE_SECONDS="3")
+    until_runs(fresh, 1, process)
+    process.terminate()
+    said, _ = process.communicate()
+    assert process.returncode != 0, said
+    assert not list((fresh.folder / ".snakemake" / "locks").glob("*.lock"))
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
 @pytest.mark.slow
 def test_two_workflows_on_one_folder(fresh: Project, record_property: Record) -> None:
     record_property("trials", 1)

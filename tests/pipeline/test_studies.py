@@ -221,6 +221,40 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             {"tune": {"trials": 1, "over": {"training.lr": [0.1, 0.2]}}},
             f"{FILE}: tune.trials: got 1, expected 2 or more with 'how: grid' over training.lr",
         ),
+        ({"seeds": [0, 1, 0]}, f"{FILE}: seeds: got [0, 1, 0], expected each seed once"),
+        ({"report": {"show": []}}, f"{FILE}: report.show: got [], expected 1 or more values"),
+        (
+            {"report": {"labels": {"mnst": "MNIST"}}},
+            f"{FILE}: report.labels: got 'mnst', which is not defined (did you mean 'mnist'?)",
+        ),
+        (
+            {"report": {"controls": {"twin": {}}}},
+            f"{FILE}: report.controls: given, but the study is no benchmark",
+        ),
+        (
+            {"datasets": {"mnist": {"tune": {"training.lr": [0.1, 0.5]}}}},
+            f"{FILE}: datasets.mnist.tune: given, but the study is no benchmark",
+        ),
+        (
+            {"tune": {"held_out": "selection", "over": {"training.lr": [0.1, 0.5]}}},
+            f"{FILE}: datasets.mnist.splits.sim.selection: missing, but tune.held_out is 'selection'",
+        ),
+        (
+            {"chosen": [{"at": "mnist-sorted", "values": {}, "source": "x"}]},
+            f"{FILE}: chosen.0.at: got 'mnist-sorted', which is not defined",
+        ),
+        (
+            {"chosen": [{"at": "mnist-sim", "of": "fedporx", "values": {}, "source": "x"}]},
+            f"{FILE}: chosen.0.of: got 'fedporx', which is not defined",
+        ),
+        (
+            {"grid": {"training.lr": [0.1]}, "variants": {"slow": {"training.lr": 0.01}}},
+            f"{FILE}: 'training.lr' is in grid and in variants, expected one of them",
+        ),
+        (
+            {"grid": {"training.local_steps": [1, 2]}, "variants": {"one": {"training.local_epochs": 1}}},
+            f"{FILE}: 'training.local_steps' is in grid and in variants, expected one of them",
+        ),
     ],
 )
 def test_a_wrong_study_is_one_line_with_file_and_key(changes: dict[str, Any], expected: str) -> None:
@@ -399,7 +433,7 @@ def test_a_value_that_is_added_trains_its_runs_alone_and_a_file_elsewhere_builds
     (project.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
     (project.folder / "elsewhere.yaml").write_text(yaml.safe_dump({**STUDY, "seeds": [3]}))
     planned = project.run(sys.executable, "-m", "pipeline", "build", "elsewhere.yaml", "--dry-run")
-    assert "--config 'studies=[elsewhere.yaml]' -- reports/elsewhere" in planned
+    assert "--config 'studies=[\"elsewhere.yaml\"]' -- reports/elsewhere" in planned
     assert "train_study" in planned
     (project.folder / FILE).write_text(yaml.safe_dump({**STUDY, "title": 1}))
     failed = project.snakemake("reports/own/table.csv")
@@ -450,7 +484,9 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
         ),
         (("other", "mnist", "fedavg", "dirichlte:1"), "--partition: no partition named 'dirichlte'"),
         (("other", "mnist", "fedavg", "iid:1"), "--partition: got 'iid:1', expected iid without a value"),
-        (("Other", "mnist", "fedavg", "iid"), "studies/Other.yaml: got 'Other', expected a name"),
+        (("Other", "mnist", "fedavg", "iid"), "NAME: got 'Other', expected a name of the form"),
+        (("../other", "mnist", "fedavg", "iid"), "NAME: got '../other', expected a name of the form"),
+        (("other", "mnist", ",", "iid"), "--methods: got ',', expected a name or more"),
         (
             ("other", "mnist", "fedavg", "similarity:2"),
             "studies/other.yaml: datasets.mnist.splits.similarity_2.",
@@ -542,3 +578,23 @@ def test_candidates_may_be_scored_on_selection_rows() -> None:
     for run in catalogue.needed("own", "table"):
         assert "tested_on" not in run.spec["evaluation"]
         assert run.spec["partition"]["selection"] == 0.1
+
+
+def test_tried_rounds_are_as_many_trainings_for_all() -> None:
+    radfed = {"radfed": {"redistributions": 2}}
+    study = {"equal_trainings": True, "grid": {"training.rounds": [4, 8]}, "algorithms": radfed}
+    rounds = asked(made(study), "training", "rounds")
+    column = next(column for _, column in rounds)
+    assert {row: number for (row, at), number in rounds.items() if at == column and "fedprox" not in row} == {
+        "fedavg-rounds_4": 4,
+        "fedavg-rounds_8": 8,
+        "radfed-rounds_4": 2,
+        "radfed-rounds_8": 4,
+    }
+
+
+def test_a_table_that_no_run_reached_does_not_say_that_none_is_finished(tmp_path: Path) -> None:
+    catalogue = made({"report": {"target": 2.0}})
+    pretend(catalogue, tmp_path)
+    costs(catalogue, tmp_path)
+    assert "No run is finished" not in (tmp_path / "cost.md").read_text()

@@ -141,6 +141,19 @@ def test_choices_for_one_method_and_for_all_stand_side_by_side() -> None:
     assert [entry["source"] for entry in core_yaml.parsed(text, "")["chosen"]] == ["x", "z"]
 
 
+def test_choices_leave_comments_and_what_stands_below_as_they_are() -> None:
+    entries = [{"at": "mnist", "values": {"training.lr": 0.3}, "source": "x"}]
+    below = "# my note\nreport: {show: [table]}\n"
+    text = with_chosen(f"{with_chosen(STUDY, entries)}\n{below}", entries)
+    assert text.startswith(f"{STUDY}\n{below}")
+    assert len(core_yaml.parsed(text, "")["chosen"]) == 1
+    spread = "chosen: [\n  {at: mnist, values: {training.lr: 0.1}, source: x},\n]\n"
+    with pytest.raises(
+        SpecError, match=r"^chosen: expected the study's last section, as a list with an entry"
+    ):
+        with_chosen(STUDY + spread, entries)
+
+
 @pytest.mark.parametrize("how", ["random", "quasirandom"])
 def test_draws_fill_the_budget_within_the_range_and_are_the_same_again(how: Any) -> None:
     tune = TuneParams(how=how, trials=8)
