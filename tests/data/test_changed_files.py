@@ -14,7 +14,7 @@ import pytest
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import plugins
 from fedcore.data import Source
-from fedcore.data.datasets import own
+from fedcore.data.datasets import npz_folder as own
 from fedcore.data.readers import read_npz, read_numbers, read_table, whole
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse

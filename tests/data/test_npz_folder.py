@@ -10,8 +10,8 @@ import pytest
 
 from fedcore.base.errors import DataError
 from fedcore.data import Dataset, Source
-from fedcore.data.datasets.own import NpzOptions
-from fedcore.data.datasets.own import build_npz as build
+from fedcore.data.datasets.npz_folder import NpzOptions
+from fedcore.data.datasets.npz_folder import build_npz as build
 
 
 def write(folder: Path, name: str, x: Any, y: Any) -> None:
