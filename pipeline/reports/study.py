@@ -70,13 +70,16 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
     for number, entry in enumerate(params.chosen):
         require_known(f"chosen.{number}.at", entry.at, {**named, **places})
         require_known(f"chosen.{number}.of", entry.of or "", {**params.algorithms, "": None})
-    for name in params.report.labels:
-        require_known("report.labels", name, {**params.algorithms, **params.report.controls, **named})
+    report = params.report
+    sides = {name: client for client, servers in report.factorial.items() for name in (client, *servers)}
+    printed = {**params.algorithms, **report.controls, **sides, **named}
+    for name in report.labels:
+        require_known("report.labels", name, printed)
     bare = [where for where, _, section in splits if not section.get("selection")]
     if params.tune.held_out == "selection" and tuned(params) and bare:
         raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
     used = {f"datasets.{name}.tune": about.tune for name, about in params.datasets.items()}
-    used |= {f"report.{key}": getattr(params.report, key) for key in ("controls", "headlines", "factorial")}
+    used |= {f"report.{key}": getattr(report, key) for key in ("controls", "headlines", "factorial")}
     unused = [key for key, value in used.items() if value and params.benchmark is None]
     if unused:
         raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")
