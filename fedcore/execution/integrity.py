@@ -18,20 +18,6 @@ SEAL = "sha256"
 SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
 PROVENANCE, TIMING = "provenance.json", "timing.json"
 PARTITION, STATISTICS = "partition.npz", "stats.json"
-OWN_FILES = frozenset(
-    {
-        SPEC,
-        SUMMARY,
-        CHECKPOINT,
-        PROVENANCE,
-        TIMING,
-        PARTITION,
-        STATISTICS,
-        "history.csv",
-        "clients.csv",
-        "model.npz",
-    }
-)
 SUPERSEDED = ".superseded"
 
 

@@ -24,7 +24,7 @@ from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
-from fedcore.execution.integrity import CHECKPOINT, OWN_FILES, PROVENANCE, SPEC
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
@@ -204,13 +204,13 @@ def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str
 
 def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
     """Refuse to write where a file of the run's own would take the place of one that it reads."""
+    written = {SPEC, SUMMARY, PROVENANCE, TIMING, "history.csv"}
+    written |= {"clients.csv"} if spec.evaluation.clients else set()
+    written |= {"model.npz"} if settings.save_model else set()
     read = map(Path, _texts(canonical_json(spec.resolved())))
     for path in [*read, *([settings.partition] if settings.partition else [])]:
-        if (
-            path.name in OWN_FILES
-            and os.path.realpath(path.parent) == os.path.realpath(folder)
-            and path.is_file()
-        ):
+        ours = path.name in written and os.path.realpath(path.parent) == os.path.realpath(folder)
+        if ours and path.is_file():
             raise SpecError(
                 f"{path}: is read by this run, and would be replaced; take another folder than {folder}"
             )

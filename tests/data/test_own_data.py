@@ -368,7 +368,7 @@ def called(*words: str) -> int:
 def test_a_run_does_not_write_over_what_it_reads(place: Path) -> None:
     (place / "clients.csv").write_text(TABLE)
     data = {"name": "table", "path": "clients.csv", "target": "outcome", "features": ["age"]}
-    spec = {**RUN, "data": data, "partition": {"name": "iid", "clients": 1}}
+    spec = {**RUN, "data": data, "partition": {"name": "iid", "clients": 1}, "evaluation": {"clients": True}}
     before = sorted(place.iterdir())
     with pytest.raises(SpecError, match=r"^clients\.csv: is read by this run, and would be replaced; take"):
         fedcore.run(spec, out=".")
