@@ -46,6 +46,12 @@ class LrSchedule(Options):
     milestones: dict[PositiveInt, PositiveFloat] = Field(default_factory=dict)
     offset: PositiveFloat = 1.0
 
+    @model_validator(mode="after")
+    def _has_its_milestones(self) -> Self:
+        if self.name == "milestones" and not self.milestones:
+            raise ValueError("milestones: missing, expected a rate from a round on or more")
+        return self
+
 
 class Training(Options, use_attribute_docstrings=True):
     """Local training of a client in one round.
@@ -150,7 +156,7 @@ class Evaluation(Options, use_attribute_docstrings=True):
     count_rows: bool = omit_default(False)
     """Count `rows_gradient` and `rows_forward` in summary.json: the rows that training computed gradients of,
     and those that it only passed through a model; measuring doesn't count."""
-    stop_at: PositiveFloat | None = omit_default(None)
+    stop_at: Annotated[float, Field(gt=0, le=1)] | None = omit_default(None)
     """Test accuracy at which a run ends before `training.rounds`, once it is measured; never unless set."""
     precision: Precision = omit_default("fp32")
     """Arithmetic of features when the model is measured; output layer, losses and means keep `dtype`."""

@@ -239,6 +239,17 @@ def test_a_schedule_of_the_learning_rate_says_which() -> None:
     for given_ in ({"milestones": {3: 0.1}}, {}):
         with pytest.raises(SpecError, match=r"^training\.lr_schedule\.name: missing, expected one of 'const"):
             parse(put(core_yaml.parsed(SPEC, ""), "training.lr_schedule", given_))
+    with pytest.raises(
+        SpecError, match=r"^training\.lr_schedule: milestones: missing, expected a rate from a"
+    ):
+        parse(put(core_yaml.parsed(SPEC, ""), "training.lr_schedule", {"name": "milestones"}))
+
+
+def test_an_accuracy_to_stop_at_is_a_share() -> None:
+    with pytest.raises(
+        SpecError, match=r"^evaluation\.stop_at: got 70, expected a number less than or equal to 1"
+    ):
+        parse(put(core_yaml.parsed(SPEC, ""), "evaluation.stop_at", 70))
 
 
 @pytest.mark.parametrize(

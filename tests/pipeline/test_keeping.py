@@ -108,6 +108,16 @@ def test_adopted_results_are_those_whose_hashes_fit(home: Path, runs: list[Plann
     assert not (home / ".snakemake" / "metadata").exists()
 
 
+def test_nothing_is_adopted_while_a_build_is_at_work(home: Path, runs: list[PlannedRun]) -> None:
+    lock = home / ".snakemake" / "locks" / "0.input.lock"
+    (home / ".snakemake" / "metadata").mkdir(parents=True, exist_ok=True)
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    result = call("adopt")
+    assert str(result.exception).startswith(".snakemake/locks/0.input.lock: a build is at work")
+    assert (home / ".snakemake" / "metadata").exists()
+
+
 def test_adopting_tells_people_how_many_results_are_believed(home: Path, runs: list[PlannedRun]) -> None:
     result = call("adopt")
     message = f"{len(runs)} results from elsewhere are what params.yaml and the code describe\n"
