@@ -96,6 +96,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             f"{FLOW}::test_a_killed_workflow_completes_by_the_same_command",
         ),
         Entry(
+            "`fedcore build` is asked to end",
+            "SIGTERM while it trains; training is simulated",
+            "Its Snakemake ends too: no process and no lock is left.",
+            f"{FLOW}::test_a_build_that_is_asked_to_end_ends_its_snakemake",
+        ),
+        Entry(
             "Snakemake or DVC is killed",
             "kill -9 at random moments, alone or with all its processes; training is real",
             SAME,
