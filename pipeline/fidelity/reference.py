@@ -5,8 +5,8 @@
     reports/reference/<paper>/*.parquet                  the runs, as ``pipeline.reports.kept`` describes
 
 A reference is gathered in several sittings and on several machines: a table keeps the numbers of runs that
-are not here, as long as params.yaml still asks for them, curves are drawn from kept histories too, and a run
-that is not here keeps its line.
+are not here, as long as params.yaml still asks for them, figures are drawn from kept runs too, and a run that
+is not here keeps its line.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     reports/reference/quick/<paper>/               the same of runs at quick scale
 
 A study's kept run counts as made where its results are not, as long as its specification is the one that is
-asked for; its line says by which code it was made. A paper's runs are made anew; kept ones count in tables
+asked for; its line says by which code it was made. A paper's runs are made anew; kept ones count in reports
 that are kept themselves. Runs that were kept before there were histories have none.
 """
 
