@@ -90,7 +90,7 @@ def _unknown(shown: TargetStatus) -> str:
 
 
 def _standing(shown: TargetStatus) -> str:
-    """Say of how many runs a target is made, at which scale, and how many cells of a kept one are near."""
+    """Say of how many runs a target is made, at which scale, or how many values and near cells are kept."""
     if shown.reference:
         words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
         near, far = words.count(AGREES), words.count(DIFFERS)

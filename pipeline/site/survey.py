@@ -139,11 +139,11 @@ class TargetStatus(Sources):
 
     @property
     def numbers(self) -> str:
-        """How many of its runs' numbers it holds, in words."""
-        if self.frame is None or not {"n", "seeds"} <= {*self.frame}:
-            return "whole"
-        held, planned = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
-        return "all its runs" if held == planned else f"{held:,} of {planned:,} runs"
+        """How many of its runs' values it holds, in words."""
+        held = planned = 0
+        if self.frame is not None and {"n", "seeds"} <= {*self.frame}:
+            held, planned = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
+        return "whole" if held == planned else f"{held:,} of {planned:,} values"
 
     @cached_property
     def state(self) -> str:
