@@ -21,11 +21,12 @@ from pipeline.catalogue import Catalogue
 from pipeline.fidelity import reference
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import catalogue_of, papers
-from pipeline.papers.comfed import PARTITIONS, STEPS
+from pipeline.papers.comfed import CORNERS, PARTITIONS, STEPS
 from pipeline.reports.kept import REFERENCE
+from pipeline.reports.results import published_cells
 
 HOME = Path(__file__).parents[2]
-NAMES = ("table4", "fig2", *STEPS)
+NAMES = ("table4", "corners", "fig2", *STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,15 @@ def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Cata
             assert again.spec["partition"]["convention"] == "by_client"
             assert {**again.spec, "partition": None} == {**run.spec, "partition": None}
             assert again.spec["partition"] == run.spec["partition"] | {"convention": "by_client"}
+
+
+def test_the_corners_are_the_first_three_printed_columns_of_four_methods(made: Catalogue) -> None:
+    printed = published_cells(HOME / "pipeline/papers/comfed/published.csv", "table4")
+    cells = made.cells("comfed", "corners")
+    assert [*cells] == [(row, column) for row in CORNERS for column in ("100", "200", "300")]
+    assert cells.keys() <= printed.keys()
+    (longest,) = {run.spec["training"]["rounds"] for runs in cells.values() for run in runs}
+    assert longest == 300
 
 
 @pytest.mark.parametrize("scale", ["demo", "quick"])
