@@ -604,8 +604,15 @@ def test_claims_name_cells_of_their_targets(paper: str, paper_scale: Catalogue) 
 
 
 def printed_results(paper: str) -> pd.DataFrame:
-    """Return a paper's published numbers in the form of results."""
+    """Return a paper's published numbers in the form of results, also of tables beside another's numbers."""
     frame = pd.read_csv(published(paper), dtype={"row": str, "column": str})
+    beside = {name: getattr(target, "beside", "") for name, target in papers()[paper].targets.items()}
+    others = [
+        frame[frame["target"] == printed].assign(target=name)
+        for name, printed in beside.items()
+        if printed and name not in {*frame["target"]}
+    ]
+    frame = pd.concat([frame, *others], ignore_index=True)
     return frame[["target", "row", "column", "mean", "std"]].assign(
         paper=paper, n=15, published_mean=frame["mean"]
     )

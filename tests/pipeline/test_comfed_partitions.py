@@ -21,12 +21,12 @@ from pipeline.catalogue import Catalogue
 from pipeline.fidelity import reference
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import catalogue_of, papers
-from pipeline.papers.comfed import CORNERS, PARTITIONS, STEPS
+from pipeline.papers.comfed import FOLLOWED, PARTITIONS, STEPS
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import published_cells
 
 HOME = Path(__file__).parents[2]
-NAMES = ("table4", "corners", "fig2", *STEPS)
+NAMES = ("table4", "early", "fig2", *STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,10 @@ def test_a_target_and_its_other_reading_differ_in_the_partition_alone(made: Cata
             assert again.spec["partition"] == run.spec["partition"] | {"convention": "by_client"}
 
 
-def test_the_corners_are_the_first_three_printed_columns_of_four_methods(made: Catalogue) -> None:
+def test_early_training_has_the_first_three_printed_columns(made: Catalogue) -> None:
     printed = published_cells(HOME / "pipeline/papers/comfed/published.csv", "table4")
-    cells = made.cells("comfed", "corners")
-    assert [*cells] == [(row, column) for row in CORNERS for column in ("100", "200", "300")]
+    cells = made.cells("comfed", "early")
+    assert [*cells] == [(row, column) for row in FOLLOWED for column in ("100", "200", "300")]
     assert cells.keys() <= printed.keys()
     (longest,) = {run.spec["training"]["rounds"] for runs in cells.values() for run in runs}
     assert longest == 300
@@ -109,7 +109,7 @@ def test_a_claim_is_judged_on_each_reading_by_that_readings_report(made: Catalog
     (tmp_path / "comfed").mkdir()
     frame.to_csv(tmp_path / "comfed" / "table4_by_client.csv", index=False)
     by_client = claims("comfed", "by_client", tmp_path).set_index("id")
-    assert set(by_client["target"]) == {"table4_by_client", "fig2_swings_by_client"}
+    assert set(by_client["target"]) == {"table4_by_client", "early_by_client", "fig2_swings_by_client"}
     assert by_client.loc["prox-yogi-best", "verdict"] == "reproduced"
     decided = claims("comfed", "paper", tmp_path).query("target != ''")["verdict"]
     assert set(decided) == {"not enough runs"}
