@@ -121,8 +121,8 @@ def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     gain, label = sum(gains) / len(gains), plan.labels[base]
     proof = "" if gain > 0 else f", which is no reason to leave {label}"
     return (
-        f"Each data set left out in turn, what leads on the others is {gain:+.2f} points ahead of {label} on "
-        f"it{proof}."
+        f"With each data set left out in turn, the method that leads on the others is {gain:+.2f} points "
+        f"ahead of {label} on it{proof}."
     )
 
 

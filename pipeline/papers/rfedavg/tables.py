@@ -165,7 +165,7 @@ TABLES: Mapping[str, Table] = {
         unit="mean distance from their mean",
     ),
     "traffic": variations(
-        "All that travels in a round, on MNIST",
+        "Mean traffic a round on MNIST, with what is sent before the first",
         "Section IV-C",
         {name: Variation("", name) for name in METHODS},
         REGIMES,
