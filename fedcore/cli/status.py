@@ -23,6 +23,7 @@ from fedcore.execution.integrity import check
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
 
 PLANS, CHECKS, NAMES = "fedcore.plan", "fedcore.verify", "fedcore.names"
+RESULTS = Path("results")
 SHOWN = 40
 LOG_LINES = 5
 LOG_BYTES = 1 << 14
@@ -30,7 +31,7 @@ LINE_SECONDS = 30.0
 
 
 def status(
-    results: Results = Path("results"),
+    results: Results = RESULTS,
     of: Annotated[
         str,
         typer.Option(
@@ -39,18 +40,24 @@ def status(
             autocompletion=completing(lambda: chain.from_iterable(extensions(NAMES))),
         ),
     ] = "",
+    scale: Annotated[
+        str | None, typer.Option(help="Scale of the runs to come; that of params.yaml by default.")
+    ] = None,
+    overlay: Annotated[Path | None, typer.Option(help="A file laid over params.yaml.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until everything is finished.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
     as_json: Json = False,
 ) -> None:
     """Say how many runs are done, running, failed, diverged, stale and still to come, and how long it takes.
 
-    Runs to come are known where a params.yaml is in this folder. With --watch in a terminal, a live view;
-    elsewhere, plain lines. The exit code is 1 if a run failed.
+    Runs to come are known where a params.yaml is in this folder; unfinished runs of others are shown with
+    them. With --watch in a terminal, a live view; elsewhere, plain lines. The exit code is 1 if a run failed.
 
     Example: fedcore status --watch --for reports/table1.tex
     """
-    look = partial(survey, results, _planned(of))
+    if results != RESULTS and not results.is_dir():
+        raise DataError(f"{results}: no such folder")
+    look = partial(survey, results, _planned(of, scale, overlay), alone=bool(of))
     runs = _watched(look, every, silent=as_json) if watch else look()
     if as_json:
         left = seconds_left(runs)
@@ -127,10 +134,10 @@ def _watched(look: Callable[[], list[Status]], interval: float, silent: bool) ->
     return runs
 
 
-def _planned(report: str) -> Mapping[str, Mapping[str, str]] | None:
+def _planned(report: str, scale: str | None, over: Path | None) -> Mapping[str, Mapping[str, str]] | None:
     """Ask whoever knows what should be there; None if nobody does."""
     beside = Path("params.yaml")
-    return next(extensions(PLANS, beside, report), None) if beside.is_file() else None
+    return next(extensions(PLANS, beside, report, scale, over), None) if beside.is_file() else None
 
 
 def verify(

@@ -60,19 +60,21 @@ class Status:
         return self.seconds / rounds * (self.rounds - self.round) if rounds > 0 else None
 
 
-def survey(results: Path, planned: Mapping[str, Mapping[str, str]] | None = None) -> list[Status]:
-    """Return the state of every run below ``results``.
+def survey(
+    results: Path, planned: Mapping[str, Mapping[str, str]] | None = None, alone: bool = False
+) -> list[Status]:
+    """Return the state of every run below ``results``; where some are planned, of these and unfinished ones.
 
     Args:
         results: a folder, searched to its bottom.
-        planned: what provenance.json should state of each run by folder. If given, runs that are not planned
-            are left out, and planned ones that are not there are ``waiting``.
+        planned: what provenance.json should state of each run by folder; those that are not there wait.
+        alone: leave out unfinished runs that are not planned.
     """
-    if planned is not None:
-        inside = (Path(folder) for folder in planned if Path(folder).is_relative_to(results))
-        return [_status(folder, planned[str(folder)]) for folder in inside]
-    marks = below(results, PROVENANCE, RECORD, CHECKPOINT)
-    return [_status(folder, {}) for folder in sorted({path.parent for path in marks})]
+    known = {Path(folder): stated for folder, stated in (planned or {}).items()}
+    known = {folder: stated for folder, stated in known.items() if folder.is_relative_to(results)}
+    marks = () if alone else below(results, RECORD, CHECKPOINT, *(() if known else (PROVENANCE,)))
+    others = {path.parent for path in marks} - {*known}
+    return [_status(folder, known.get(folder, {})) for folder in (*known, *sorted(others))]
 
 
 def cause(folder: Path) -> str:

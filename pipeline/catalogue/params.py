@@ -20,6 +20,9 @@ from pipeline.catalogue.schema import KEY, CommonParams, Layout, PaperParams, Pa
 
 STUDY, STUDIES = "study", "studies"
 RESERVED = ("all", "fidelity", "reference", "site")
+EDITIONS = Path(
+    "data/editions.yaml"
+)  # is laid over a params.yaml: which data the kept results were measured on
 
 
 @dataclass(frozen=True)

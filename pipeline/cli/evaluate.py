@@ -20,6 +20,7 @@ from fedcore.data import Source
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import EDITIONS
 from pipeline.cli.names import PARAMS, TEMPLATES
 from pipeline.fidelity import package
 from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
@@ -30,7 +31,6 @@ from pipeline.reports.kept import REFERENCE
 from pipeline.reports.render import rendered
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.style import labels
-from pipeline.site.survey import EDITIONS
 from pipeline.workflow.estimate import duration
 
 OUT = REPORTS / "evaluation"

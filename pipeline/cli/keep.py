@@ -101,13 +101,14 @@ def adopt(as_json: Json = False) -> None:
 
 def prune(
     delete: Annotated[bool, typer.Option(help="Delete them; otherwise they are only listed.")] = False,
+    overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:
-    """List runs in results/ that no target needs any more, at any scale.
+    """List runs in results/ that no target needs any more, at any scale and with data/editions.yaml too.
 
     Example: fedcore prune --delete
     """
-    folders = orphans(PARAMS, Path("results"))
+    folders = orphans(PARAMS, Path("results"), overlay)
     show(as_json, {"runs": folders, "deleted": delete}, folders)
     if delete:
         remove(folders)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.catalogue.params import EDITIONS
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import style
 from pipeline.reports.agreement import AGREES, DIFFERS
@@ -13,7 +14,7 @@ from pipeline.reports.results import lost
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
 from pipeline.site.format import SHORT, outcome, with_std
-from pipeline.site.survey import EDITIONS, Evidence, Survey, TargetStatus
+from pipeline.site.survey import Evidence, Survey, TargetStatus
 
 RUNS = "uv run fedcore runs"
 MANY = 12  # columns, of which more are read as rows

@@ -15,7 +15,7 @@ from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import configuration, overlay
+from pipeline.catalogue.params import EDITIONS, configuration, overlay
 from pipeline.catalogue.targets import Cell, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
@@ -33,7 +33,6 @@ DAMAGED = "damaged: "
 # What a target's name ends in that shows another side of one in print.
 KINDS = (*READINGS, "readings", "ranks")
 FINISHED = frozenset({"completed", "diverged"})
-EDITIONS = Path("data/editions.yaml")  # which data the kept results were measured on
 MEANING = {
     "kept": "measured at the paper's own scale, and kept with the code",
     "made": "built from all its runs",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -11,22 +12,29 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import digest, read_or_empty
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SUMMARY, IntegrityIssue, Report, code_of
 from fedcore.partitions.file import load
-from pipeline.catalogue.params import STUDY, configuration, study_names
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import EDITIONS, STUDY, configuration, study_names
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
 from pipeline.reports import REPORTS, report_changes
 from pipeline.workflow.reports import runs_of
 
 
-def planned(params: Path, report: str = "") -> dict[str, dict[str, str]]:
-    """Return what provenance.json should state of each run of a params.yaml at its own scale, by folder.
+def planned(
+    params: Path, report: str = "", scale: str | None = None, over: Path | None = None
+) -> dict[str, dict[str, str]]:
+    """Return what provenance.json should state of each run of a params.yaml, by folder.
 
-    With ``report``, only of the runs of this report, paper or other name that a user types.
+    Args:
+        params: a params.yaml.
+        report: takes only the runs of this report, paper or other name that a user types.
+        scale: another scale than its own.
+        over: a file laid over it.
 
     Raises:
         SpecError: params.yaml is wrong, or there is no such report.
     """
-    catalogue = catalogue_of(params)
+    catalogue = catalogue_of(params, scale, over)
     return {run.folder: stated(run) for run in runs_of(catalogue, report or "all")}
 
 
@@ -52,7 +60,8 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
         if scale not in catalogues:
             catalogues[scale] = {}
             with suppress(SpecError):
-                catalogues[scale] = catalogue_of(params, None if scale == STUDY else scale).index
+                laid = _laid_over(params, None if scale == STUDY else scale)
+                catalogues[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
         run = catalogues[scale].get(place)
         problems += [IntegrityIssue(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
@@ -86,13 +95,22 @@ def _rows(path: Path) -> str:
     return digest([rows.tolist() for rows in partition.clients])
 
 
-def orphans(params: Path, results: Path) -> list[Path]:
+def _laid_over(params: Path, scale: str | None, over: Path | None = None) -> list[Catalogue]:
+    """Return the catalogue of a params.yaml, and with the editions beside it and ``over`` laid over it."""
+    editions = params.parent / EDITIONS
+    return [
+        catalogue_of(params, scale, file) for file in (None, editions, over) if file is None or file.is_file()
+    ]
+
+
+def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]:
     """Return the seed folders below ``results`` that belong to no target at any scale of ``params``.
 
-    Those of studies whose file is not in studies/ are left out: they may lie anywhere.
+    Nor do they belong to one with data/editions.yaml, or ``over``, laid over it. Those of studies whose file
+    is not in studies/ are left out: they may lie anywhere.
     """
     scales = configuration(params)["scales"]
-    catalogues = [catalogue_of(params, scale) for scale in scales]
+    catalogues = [catalogue for scale in scales for catalogue in _laid_over(params, scale, over)]
     needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.divisions)}
     folders = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
     studies = study_names(params.parent)

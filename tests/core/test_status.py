@@ -94,9 +94,14 @@ def test_without_a_plan_what_is_there_counts_and_nothing_is_stale(results: Path)
     assert len(state_of) == 7
 
 
-def test_runs_outside_the_folder_or_the_plan_are_left_out(results: Path) -> None:
+def test_runs_outside_the_folder_and_finished_ones_outside_the_plan_are_left_out(results: Path) -> None:
     planned = {str(results / "done"): EXPECTED, "elsewhere/run": EXPECTED}
-    assert states(survey(results, planned)) == {"done": "done"}
+    assert states(survey(results, planned, alone=True)) == {"done": "done"}
+    unfinished = {"running": "running", "failed": "failed"} | dict.fromkeys(
+        ("interrupted", "killed"), "interrupted"
+    )
+    assert states(survey(results, planned)) == {"done": "done"} | unfinished
+    assert len(survey(results, {"elsewhere/run": EXPECTED})) == 7  # of a folder without any plan
 
 
 def test_a_run_of_another_machine_lives_as_long_as_it_is_heard_of(tmp_path: Path) -> None:
@@ -186,3 +191,4 @@ def test_the_live_view_has_the_counts_on_a_line_of_their_own() -> None:
 def test_nothing_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert CLI.invoke(app, ["status"]).output == "no runs\n"
+    assert str(CLI.invoke(app, ["status", "nowhere"]).exception) == "nowhere: no such folder"

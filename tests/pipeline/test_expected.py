@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +16,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest, read_object
 from fedcore.execution.integrity import Report, sealed
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import EDITIONS, overlay
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
 from pipeline.workflow import expected
@@ -27,8 +27,8 @@ CONFIG = parameters(PAPER) | {"primary_paper": PAPER}
 
 
 @cache
-def catalogue(scale: str = "demo") -> Catalogue:
-    return build_catalogue({**CONFIG, "scale": scale})
+def catalogue(scale: str = "demo", over: str = "{}") -> Catalogue:
+    return build_catalogue(overlay({**CONFIG, "scale": scale}, yaml.safe_load(over)))
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with params.yaml and one finished run, as described."""
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
 
-    def of(params: Path, scale: str | None = None, *rest: Any) -> Catalogue:
+    def of(params: Path, scale: str | None = None, over: Path | None = None) -> Catalogue:
         assert params == tmp_path / "params.yaml"
         if scale not in (None, *CONFIG["scales"]):
             raise SpecError("scale: no such scale")
-        return catalogue(scale or CONFIG["scale"])
+        return catalogue(scale or CONFIG["scale"], over.read_text() if over else "{}")
 
     monkeypatch.setattr(expected, "catalogue_of", of)
     finish(run(), tmp_path, 0.5)
@@ -168,6 +168,18 @@ def test_orphans_are_seed_folders_that_no_scale_needs(home: Path) -> None:
         (home / folder).mkdir(parents=True)
     (home / f"results/{PAPER}/demo/other-setting/fedavg/seed9").touch()
     assert orphans(params, results) == [home / gone, home / partition]
+
+
+def test_runs_with_the_editions_of_kept_results_are_described_and_needed(home: Path) -> None:
+    text = yaml.safe_dump({"papers": {PAPER: {"regimes": {"cross_silo": {"precision": "bf16"}}}}})
+    (home / EDITIONS).parent.mkdir()
+    (home / EDITIONS).write_text(text)
+    name = next(name for name in catalogue(over=text).index if name not in catalogue().index)
+    finish(catalogue(over=text).index[name], home, 0.5)
+    assert problems(home, name, run().folder) == {}
+    assert orphans(home / "params.yaml", home / "results") == []
+    (home / EDITIONS).unlink()
+    assert orphans(home / "params.yaml", home / "results") == [home / name]
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.main import app
+from pipeline.catalogue.params import EDITIONS
 from pipeline.cli import COMMANDS
 from pipeline.reports.kept import REFERENCE
-from pipeline.site.survey import EDITIONS
 
 TABLE = "reports/rfedavg/table1.csv"
 CELL = (TABLE, "--row", "fedprox", "--column", "mnist-sim0")

@@ -24,6 +24,7 @@ from project import HOME, parameters, seal, seal_partition
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
 from pipeline import site as building
+from pipeline.catalogue.params import EDITIONS
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.claims.ledger import ledger
 from pipeline.fidelity.scoreboard import scoreboard
@@ -33,7 +34,7 @@ from pipeline.reports.kept import read_histories as read
 from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
 from pipeline.site.format import with_std
-from pipeline.site.survey import EDITIONS, dotted, read_csv, survey
+from pipeline.site.survey import dotted, read_csv, survey
 from pipeline.site.tables import LEVELS, distance
 
 if TYPE_CHECKING:
