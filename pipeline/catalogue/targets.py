@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,6 +24,7 @@ Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
+OWN_FILES = (*(("data", key) for key in ("path", "test")), *(("model", key) for key in ("init", "weights")))
 TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
@@ -76,9 +77,10 @@ class PlannedRun:
 
     @cached_property
     def code(self) -> str:
-        """The hash of the code that it executes."""
+        """The hash of the code that it executes, and of the user's files that it reads."""
         names = {key: self.spec[key]["name"] for key in ("algorithm", "data", "model", "partition")}
-        return codehash.of_run(**names, observers=tuple(sorted(self.spec["evaluation"].get("observe", ()))))
+        observers = tuple(sorted(self.spec["evaluation"].get("observe", ())))
+        return _with_files(codehash.of_run(**names, observers=observers), self.spec)
 
     @cached_property
     def folder(self) -> str:
@@ -109,8 +111,23 @@ class PartitionJob:
 
     @cached_property
     def code(self) -> str:
-        """The hash of the code that makes it."""
-        return codehash.of_partition(self.spec["data"]["name"], self.spec["partition"]["name"])
+        """The hash of the code that makes it, and of the user's files that it reads."""
+        code = codehash.of_partition(self.spec["data"]["name"], self.spec["partition"]["name"])
+        return _with_files(code, self.spec)
+
+
+def _with_files(code: str, spec: Mapping[str, Any]) -> str:
+    """Return a hash of code with those of the user's files that a specification names, if it names any."""
+    values = [spec.get(section, {}).get(key) for section, key in OWN_FILES]
+    roots = [Path(value) for value in values if isinstance(value, str)]
+    paths = [path for root in roots for path in (root, *sorted(root.rglob("*"))) if path.is_file()]
+    files = [(path.as_posix(), _hash_of(path, path.stat().st_mtime_ns)) for path in paths]
+    return digest([code, files]) if files else code
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(path: Path, stamp: int) -> str:
+    return sha256_file(path)
 
 
 @dataclass(frozen=True)

@@ -453,6 +453,22 @@ def test_the_example_of_a_parameter_study_is_planned_for_a_cluster(project: Proj
     }
 
 
+def test_runs_on_a_user_s_file_follow_its_content(project: Project) -> None:
+    """Their names don't: the file's name is in the specification, its rows are not."""
+    rows = [f"{i % 7},{i % 5},{i % 2}" for i in range(60)]
+    table = project.folder / "mine.csv"
+    table.write_text("\n".join(["a,b,y", *rows]))
+    mine = {**STUDY["datasets"]["mnist"], "data": {"name": "table", "path": "mine.csv", "target": "y"}}
+    short = {"datasets": {"mine": mine}, "algorithms": {"fedavg": {}}, "seeds": [0]}
+    (project.folder / "studies/mine.yaml").write_text(yaml.safe_dump({**STUDY, **short}))
+    project.make("reports/mine/table.csv")
+    assert project.jobs("reports/mine/table.csv") == {}
+    table.write_text("\n".join(["a,b,y", *reversed(rows)]))
+    command = str(Path(sys.executable).with_name("fedcore"))
+    assert "made by other code" in project.call(command, "verify", "results/mine").stdout
+    assert project.jobs("reports/mine/table.csv") == {"partition": 1, "train_study": 1, "table": 1}
+
+
 def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(HOME / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
