@@ -4,9 +4,10 @@
 content, so that a changed byte anywhere in a run's folder is found.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
 PROVENANCE, TIMING = "provenance.json", "timing.json"
 PARTITION, STATISTICS = "partition.npz", "stats.json"
 SUPERSEDED = ".superseded"
+MODEL = "model_sha256"
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,21 @@ def sealed_or_empty(path: Path) -> dict[str, Any]:
 
 
 def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
-    """Whether a folder holds a finished, unchanged result of the same provenance."""
+    """Whether a folder holds a finished, unchanged result of the same provenance and files of a model."""
     try:
         provenance = read_sealed(folder / PROVENANCE)
         files = provenance.pop("files")
-        return provenance == expected and not any(file_changes(folder, files, PROVENANCE))
+        if provenance != expected or any(file_changes(folder, files, PROVENANCE)):
+            return False
+        model = read_object(folder / SUMMARY).get(MODEL, {})
+        return bool(hashes(model) == model)
     except (OSError, ValueError, KeyError, AttributeError):
         return False
+
+
+def hashes(paths: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of those of the paths that are files."""
+    return {path: sha256_file(Path(path)) for path in paths if isfile(path)}
 
 
 def changed(folder: Path) -> str:

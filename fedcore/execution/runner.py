@@ -24,7 +24,7 @@ from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING
+from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
@@ -169,16 +169,25 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     recipe = replace(spec.recipe, observers=(*divergence, *observers))
     engine = choose.choose(spec, problem)
     prepared = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
+    read = {MODEL: files} if (files := _files_of_model(spec)) else {}
     identity = {
         "provenance": dict(settings.provenance or {}),
         "spec": spec.resolved(),
         "data_sha256": data_hash,
         "partition_sha256": digest([rows.tolist() for rows in partition.clients]),
+        **read,
     }
-    notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note}
+    notes = {"data_state": dataset.state, "data_note": dataset.note, "partition_note": partition.note, **read}
     if note := getattr(model, "note", ""):
         notes["model_note"] = note
     return prepared, identity, notes
+
+
+def _files_of_model(spec: Spec) -> dict[str, str]:
+    """Return the SHA-256 of each file that the model's options name, by its path; words are no paths."""
+    options = {key: value for key, value in spec.model.values().items() if isinstance(value, str)}
+    paths = {value for value in options.values() if Path(value).suffix} | {options["init"]}
+    return hashes(sorted(paths - {"zeros", "default"}))
 
 
 def load_data(section: str, source: Source) -> tuple[Dataset, str]:

@@ -18,6 +18,7 @@ import torch
 import yaml
 
 from fedcore.base.errors import CheckpointError
+from fedcore.base.files import sha256_file
 from fedcore.base.rng import Streams
 from fedcore.execution import checkpoint
 from fedcore.execution.batch import execute
@@ -148,6 +149,26 @@ def _stop_after(spec: dict[str, Any], folder: Path, rounds: int) -> None:
         run(spec, folder, Settings(checkpoint_seconds=0.0), progress)
     assert (folder / CHECKPOINT).exists()
     assert not (folder / "summary.json").exists()
+
+
+def test_another_start_in_the_same_file_is_another_result(spec: dict[str, Any], tmp_path: Path) -> None:
+    start, out = tmp_path / "start.npz", tmp_path / "run"
+    first = run(spec, None).parameters
+    np.savez(start, **first)  # type: ignore[arg-type]
+    spec["model"] |= {"init": str(start)}
+    order = [{"spec": spec, "out": str(out)}]
+    assert execute(order, Settings(device="cpu"), True) == 0
+    _stop_after(spec, tmp_path / "cut", 2)
+    before = (out / "timing.json").stat().st_mtime_ns
+    assert execute(order, Settings(device="cpu"), True) == 0
+    assert (out / "timing.json").stat().st_mtime_ns == before
+    np.savez(start, **{name: its / 2 for name, its in first.items()})  # type: ignore[arg-type]
+    assert execute(order, Settings(device="cpu"), True) == 0
+    run(spec, tmp_path / "single")
+    assert contents(out) == contents(tmp_path / "single")
+    assert json.loads((out / "summary.json").read_text())["model_sha256"] == {str(start): sha256_file(start)}
+    with pytest.raises(CheckpointError, match=rf"model_sha256\.{start}: checkpoint has"):
+        run(spec, tmp_path / "cut")
 
 
 def test_a_checkpoint_of_other_code_is_discarded(spec: dict[str, Any], tmp_path: Path) -> None:
