@@ -76,6 +76,7 @@ def finished(folder: Path, expected: Mapping[str, Any]) -> bool:
     try:
         provenance = read_sealed(folder / PROVENANCE)
         files = provenance.pop("files")
+        read_sealed(folder / TIMING)
         if provenance != expected or any(file_changes(folder, files, PROVENANCE)):
             return False
         model = read_object(folder / SUMMARY).get(MODEL, {})
