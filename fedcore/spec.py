@@ -50,6 +50,10 @@ class LrSchedule(Options):
     def _has_its_milestones(self) -> Self:
         if self.name == "milestones" and not self.milestones:
             raise ValueError("milestones: missing, expected a rate from a round on or more")
+        if self.name != "milestones" and self.milestones:
+            raise ValueError(f"milestones: given with name '{self.name}', expected name 'milestones'")
+        if self.name == "milestones" and self.offset != 1:
+            raise ValueError(f"offset: got {self.offset} with name 'milestones', expected none")
         return self
 
 
@@ -201,6 +205,17 @@ class Spec(Options):
     engine: Literal["auto", "autograd", "analytic", "stacked", "fused"] = "auto"
     precision: Precision = "fp32"
     variant: Literal["paper", "released"] = "paper"
+
+    @model_validator(mode="after")
+    def _reduced_from_float32(self) -> Self:
+        for key, precision in (
+            ("precision", self.precision),
+            ("evaluation.precision", self.evaluation.precision),
+            ("algorithm.delta_precision", getattr(self.algorithm.options, "delta_precision", "fp32")),
+        ):
+            if precision == "bf16" and self.dtype == "float64":
+                raise SpecError(f"{key}: got 'bf16' with dtype 'float64', expected dtype 'float32'")
+        return self
 
     @cached_property
     def recipe(self) -> Any:

@@ -52,6 +52,19 @@ CASES = [
     ("training.momentum", 1.0, "training.momentum: got 1.0, expected a number less than 1"),
     ("training.lrr", 1, "training.lrr: unknown key (did you mean 'lr'?)"),
     ("training.lr", None, "training.lr: missing, but required"),
+    *(
+        (
+            "training.lr_schedule",
+            {"name": name, "milestones": {2: 0.01}},
+            f"milestones: given with name '{name}'",
+        )
+        for name in ("constant", "inverse_time")
+    ),
+    (
+        "training.lr_schedule",
+        {"name": "milestones", "milestones": {2: 0.01}, "offset": 8},
+        "training.lr_schedule: offset: got 8.0 with name 'milestones', expected none",
+    ),
     ("training.local_steps", 3, "training: local_epochs and local_steps are both given, expected one"),
     (
         "participation.fraction",
@@ -84,6 +97,22 @@ def test_message(path: str, value: Any, message: str, spec: dict[str, Any], tmp_
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("precision", {"precision": "bf16"}),
+        ("evaluation.precision", {"evaluation": {"precision": "bf16"}}),
+        ("algorithm.delta_precision", {"algorithm": {"name": "rfedavg", "delta_precision": "bf16"}}),
+    ],
+)
+def test_float64_is_not_reduced_to_bfloat16(key: str, change: dict[str, Any], spec: dict[str, Any]) -> None:
+    assert parse(parse(spec | change).resolved()) == parse(spec | change)
+    with pytest.raises(
+        SpecError, match=f"^{key}: got 'bf16' with dtype 'float64', expected dtype 'float32'$"
+    ):
+        parse(spec | change | {"dtype": "float64"})
 
 
 def test_local_steps_of_the_wrong_length(spec: dict[str, Any], tmp_path: Path) -> None:

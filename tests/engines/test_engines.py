@@ -60,7 +60,7 @@ def test_gradients_join_what_is_there(images: Path, model: str, size: int, dtype
 @pytest.mark.parametrize("model", MODELS)
 def test_auto_takes_hand_derived_gradients_on_a_cpu(images: Path, model: str) -> None:
     assert made(images, model).engine.name == "analytic"
-    assert made(images, model, precision="bf16").engine.name == "autograd"
+    assert made(images, model, dtype="float32", precision="bf16").engine.name == "autograd"
 
 
 def test_auto_falls_back_to_the_reference() -> None:
@@ -95,7 +95,7 @@ def test_an_engine_that_cannot_says_who_can(engine: str) -> None:
 
 def test_reduced_precision_has_no_gradients_by_hand(images: Path) -> None:
     with pytest.raises(SpecError, match="precision bf16; autograd, stacked can"):
-        made(images, "cnn", engine="analytic", precision="bf16")
+        made(images, "cnn", engine="analytic", dtype="float32", precision="bf16")
 
 
 def test_rates_by_step_are_not_stacked(images: Path) -> None:
@@ -150,9 +150,10 @@ def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
 
 
 def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path) -> None:
-    plain = parse(specification(images, "fedavg", "cnn"))
+    plain = parse(specification(images, "fedavg", "cnn", dtype="float32"))
     assert "precision" not in plain.resolved()["evaluation"]
-    in_bf16 = parse(specification(images, "fedavg", "cnn", evaluation={"precision": "bf16"}))
+    reduced = {"evaluation": {"precision": "bf16"}}
+    in_bf16 = parse(specification(images, "fedavg", "cnn", dtype="float32", **reduced))
     assert in_bf16.resolved()["evaluation"]["precision"] == "bf16"
     assert parse(in_bf16.resolved()) == in_bf16
 
@@ -174,7 +175,7 @@ def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algo
 
 
 def test_deltas_in_bf16_are_written_where_they_are_asked_for(images: Path) -> None:
-    values = specification(images, "rfedavg", "cnn")
+    values = specification(images, "rfedavg", "cnn", dtype="float32")
     assert "delta_precision" not in parse(values).resolved()["algorithm"]
     in_bf16 = parse(values | {"algorithm": {"name": "rfedavg", "delta_precision": "bf16"}})
     assert in_bf16.resolved()["algorithm"]["delta_precision"] == "bf16"
