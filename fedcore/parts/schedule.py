@@ -222,10 +222,11 @@ class Clustered(Schedule):
         return {"clusters": {"models": state.models.cpu().numpy(), "clusters": clusters}}
 
     def _cluster(self, changes: Tensor) -> list[int]:
-        """Return each update's cluster, numbered in the order of first appearance."""
-        if len(changes) < 2:
+        """Return each update's cluster, in the order of first appearance; one if a distance is not finite."""
+        pairs = distances(changes, self.metric)
+        if not len(pairs) or not np.isfinite(pairs).all():
             return [0] * len(changes)
-        tree = scipy.cluster.hierarchy.linkage(distances(changes, self.metric), method=self.linkage)
+        tree = scipy.cluster.hierarchy.linkage(pairs, method=self.linkage)
         clusters = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
         order = list(dict.fromkeys(clusters))
         return [order.index(cluster) for cluster in clusters]
@@ -241,7 +242,10 @@ def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:
         rows, columns = torch.triu_indices(len(unit), len(unit), offset=1, device=unit.device)
         pairs = (1 - (unit @ unit.T)[rows, columns]).clamp(min=0)
     else:
-        pairs = torch.pdist(changes, p=1.0 if metric == "manhattan" else 2.0)
+        p = 1.0 if metric == "manhattan" else 2.0
+        pairs = torch.pdist(changes, p)
+        if not torch.isfinite(pairs).all():  # beyond float32's range
+            pairs = torch.pdist(changes.double(), p)
     return pairs.double().cpu().numpy()
 
 

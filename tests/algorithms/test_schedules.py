@@ -240,6 +240,17 @@ def test_clusters_of_updates_on_a_line(linkage: Any, updates: list[float], clust
     assert rule._cluster(torch.tensor(updates)[:, None]) == clusters
 
 
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "cosine"])
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 3e38), (torch.float64, 1e308)])
+def test_updates_near_the_end_of_their_type_are_clustered_or_stay_together(
+    metric: Any, dtype: torch.dtype, size: float
+) -> None:
+    updates = torch.tensor([[size, size], [size, -size], [-size, -size]], dtype=dtype)
+    rule = Clustered("average", metric, threshold=0.5, cluster_round=0)
+    apart = metric == "cosine" or dtype == torch.float32
+    assert rule._cluster(updates) == ([0, 1, 2] if apart else [0, 0, 0])
+
+
 @pytest.mark.parametrize(
     "algorithm", [{"name": "fedprox", "mu": 9.0}, {"name": "scaffold"}, {"name": "moon"}]
 )
