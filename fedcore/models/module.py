@@ -177,7 +177,7 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=torch.float32)
     else:
         x = torch.as_tensor(rng.integers(shape.vocabulary, size=(ROWS, *shape.inputs)))
-    named = _named(module)
+    named, given = _named(module), x.clone()
     try:
         with torch.no_grad():
             scores = module(x)
@@ -191,6 +191,10 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         raise SpecError(
             f"model '{name}' does not take inputs {list(shape.inputs)}: {reason(error)}"
         ) from error
+    if not torch.equal(x, given):
+        raise SpecError(
+            f"model '{name}' changes its inputs in place, expected a module that leaves them alone"
+        )
     if not isinstance(scores, torch.Tensor) or scores.shape != (ROWS, shape.classes):
         got = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise SpecError(

@@ -176,6 +176,11 @@ LINEAR = torch.nn.Linear
             "model 'net': its output is not that of the layer 1.weight, expected head=...",
         ),
         (
+            _sequence(torch.nn.ReLU(inplace=True), LINEAR(6, 3)),
+            {},
+            "model 'net' changes its inputs in place, expected a module that leaves them alone",
+        ),
+        (
             _sequence(LINEAR(6, 4), torch.nn.RReLU(), LINEAR(4, 3)),
             {},
             "model 'net' computes in another way in training mode, expected the same in both",
