@@ -118,6 +118,12 @@ def code_of(folder: Path) -> str:
     return str(sealed_or_empty(folder / PROVENANCE).get("code", ""))
 
 
+def listed(folder: Path) -> set[str]:
+    """Return the names of the files that a run's provenance lists; none where it is damaged."""
+    files = sealed_or_empty(folder / PROVENANCE).get("files")
+    return set(files) if isinstance(files, dict) else set()
+
+
 def file_changes(folder: Path, files: Mapping[str, str], by: str) -> Iterator[str]:
     """Say which files are missing, can't be read, or have another SHA-256 than the file ``by`` states."""
     for name, sha256 in files.items():

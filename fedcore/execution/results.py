@@ -17,7 +17,7 @@ from fedcore.base import __version__, core_yaml
 from fedcore.base.files import atomic, sha256_file, write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.execution import metrics
-from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, sealed, sealed_or_empty
+from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, listed, sealed
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.notebook import Result
 from fedcore.execution.simulation import diverged
@@ -73,8 +73,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     write_json(folder / SUMMARY, result.summary)
     written = [SPEC, SUMMARY, *tables, *arrays, *(["model.npz"] if save_model else [])]
     files = {name: sha256_file(folder / name) for name in written}
-    former = sealed_or_empty(folder / PROVENANCE).get("files")
-    for name in former.keys() - files.keys() if isinstance(former, dict) else ():
+    for name in listed(folder) - files.keys():
         if Path(name).name == name and name.endswith((".csv", ".npz")) and (folder / name).is_file():
             (folder / name).unlink()
     write_json(folder / PROVENANCE, sealed({**provenance, "spec_sha256": spec.sha256(), "files": files}))

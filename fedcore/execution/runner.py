@@ -24,7 +24,7 @@ from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, metrics
-from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes
+from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
 from fedcore.execution.notebook import Result
@@ -212,8 +212,8 @@ def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str
 
 
 def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
-    """Refuse to write where a file of the run's own would take the place of one that it reads."""
-    written = {SPEC, SUMMARY, PROVENANCE, TIMING, "history.csv"}
+    """Refuse to write where a file that the run reads would be replaced, or deleted with a former result."""
+    written = {SPEC, SUMMARY, PROVENANCE, TIMING, "history.csv"} | listed(folder)
     written |= {"clients.csv"} if spec.evaluation.clients else set()
     written |= {"model.npz"} if settings.save_model else set()
     read = map(Path, _texts(canonical_json(spec.resolved())))

@@ -209,6 +209,9 @@ def test_a_wrong_order_of_a_batch_is_one_line_and_the_others_are_done(
     wrong = [order_ for order_ in mutations(order, 3 * share) if isinstance(order_, dict)]
     outs: tuple[object, ...] = (3, None, [], {}, True, "a\x00b", "x" * 5000, "/dev/null/x")
     wrong += [{**order, "out": out} for out in outs]
+    for number, wrong_ in enumerate(wrong):
+        if wrong_.get("out") == order["out"]:
+            wrong_["out"] += str(number)
     good = {"spec": short, "out": str(tmp_path / "good")}
     (tmp_path / "orders.json").write_text(json.dumps([*wrong, good]))
     monkeypatch.chdir(tmp_path)
@@ -513,6 +516,17 @@ def test_a_folder_holds_what_its_specification_makes_and_the_users_own(
     assert set(files(out)) == names - {"model.npz"} | {"mine.csv"}
     assert call(short, tmp_path, "--force").exit_code == 0
     assert set(files(out)) == {"spec.yaml", "history.csv", "summary.json", "provenance.json", "mine.csv"}
+
+
+def test_a_model_that_a_former_result_lists_is_not_deleted_by_the_run_that_reads_it(
+    short: dict[str, Any], tmp_path: Path
+) -> None:
+    assert call(short, tmp_path, "--save-model").exit_code == 0
+    model = tmp_path / "out" / "model.npz"
+    again = {**short, "model": {**short["model"], "init": str(model)}}
+    result = call(again, tmp_path, "--force")
+    assert str(result.exception).startswith(f"{model}: is read by this run, and would be replaced"), result
+    assert model.is_file()
 
 
 def test_names_that_a_result_lists_can_not_delete_files_elsewhere(
