@@ -1,5 +1,6 @@
 """Several runs in one process."""
 
+import os
 import resource
 import sys
 import time
@@ -8,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from fedcore.base import errors
 from fedcore.base.errors import CheckpointError, SpecError, say
@@ -28,7 +29,7 @@ class Item(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     spec: dict[str, Any]
-    out: str
+    out: str = Field(min_length=1)
     partition: str | None = None
     provenance: dict[str, Any] | None = None
 
@@ -62,9 +63,12 @@ def execute(
     """
     failed = 0
     lines = ["run\ts\tcpu_s\tmax_rss_mb"]
+    folders = [os.path.abspath(str(item.get("out", ""))) for item in items]
     for position, item in enumerate(items):
         out = item.get("out", "")
         try:
+            if folders[position] in folders[:position]:
+                raise SpecError("batch.out: an earlier order names this folder, expected another")
             wall, cpu = time.perf_counter(), time.process_time()
             if _one(item, settings, quiet) and benchmark:
                 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

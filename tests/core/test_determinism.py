@@ -98,6 +98,20 @@ def test_batch_gives_the_bytes_of_single_runs_and_skips_finished_ones(
     assert (tmp_path / "batch1/timing.json").stat().st_mtime_ns != stamp
 
 
+def test_two_orders_of_a_batch_do_not_write_to_one_folder(
+    spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outs = ("first", "other/../first/", str(tmp_path / "second"), "")
+    items = [{"spec": {**spec, "seed": seed}, "out": out} for seed, out in enumerate(outs)]
+    assert execute(items, Settings(device="cpu"), True) == 2
+    again, empty, *_ = capfd.readouterr().err.splitlines()
+    assert again == "error: other/../first/: batch.out: an earlier order names this folder, expected another"
+    assert empty == "error: : batch.out: got '', expected 1 or more characters"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+    assert "seed: 0" in (tmp_path / "first/spec.yaml").read_text()
+
+
 def _run(spec: dict[str, Any], out: Path) -> None:
     run(spec, out, Settings(checkpoint_seconds=0.0))
 
