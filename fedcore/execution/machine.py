@@ -17,6 +17,7 @@ KEYS = ("vendor_id", "cpu family", "model")
 HOME = Path(__file__).parents[2]
 STANDARD_ERROR = 2
 MOST_THREADS = 1024
+LONGEST = 1e9  # seconds, 32 years: near the most that a timer takes
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -70,7 +71,7 @@ def watched(seconds: float) -> Iterator[Callable[[], None]]:
 
     def alive() -> None:
         if seconds:
-            faulthandler.dump_traceback_later(seconds, exit=True, file=STANDARD_ERROR)
+            faulthandler.dump_traceback_later(min(LONGEST, seconds), exit=True, file=STANDARD_ERROR)
 
     alive()
     try:

@@ -27,6 +27,7 @@ from fedcore.base.files import atomic, exclusive
 from fedcore.engines import choose as engines
 from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT, changed
+from fedcore.execution.machine import watched
 from fedcore.execution.runner import Settings
 
 FILES = ("spec.yaml", "history.csv", "summary.json")
@@ -338,6 +339,12 @@ def test_too_little_memory_is_one_line(runs: Batch, record_property: Callable[[s
     assert lines[0].startswith(f"error: {runs.runs('run')[0]}: out of memory ("), lines
     assert lines[1].startswith("1 of 2 runs failed"), "the small run beside it is finished"
     runs.completes()
+
+
+@pytest.mark.parametrize("seconds", [1e300, float("inf"), float("nan")])
+def test_a_run_may_take_any_time_to_show_that_it_lives(seconds: float) -> None:
+    with watched(seconds) as alive:
+        alive()
 
 
 @pytest.mark.parametrize("round_", [1, 7])
