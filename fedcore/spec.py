@@ -93,14 +93,14 @@ class Training(Options, use_attribute_docstrings=True):
                 values["local_epochs"] = 1
             if values.get("momentum") is None:
                 values["momentum"] = 0.9 if values.get("optimizer") == "momentum" else 0.0
-            if values.get("optimizer", "sgd") == "sgd" and values["momentum"]:
-                values["optimizer"] = "momentum"
         return values
 
     @model_validator(mode="after")
-    def _one_length(self) -> Self:
+    def _one_length_and_optimizer(self) -> Self:
         if self.local_epochs is not None and self.local_steps is not None:
             raise ValueError("local_epochs and local_steps are both given, expected one of them")
+        if self.optimizer == "sgd" and self.momentum:
+            self.__dict__["optimizer"] = "momentum"
         return self
 
 

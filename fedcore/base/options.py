@@ -58,6 +58,8 @@ class Options(BaseModel):
         for name, field in cls.model_fields.items():
             if (held := getattr(options, name)) is None or isinstance(held, str | bool | BaseModel):
                 continue
+            if isinstance(held, float):
+                options.__dict__[name] = held + 0.0  # -0.0 is 0.0
             key = name if name in written else field.alias or name
             for kind, place, value in _wrong(written.get(key), held, (key,)):
                 custom_error = PydanticCustomError(kind, EXPECTED[kind])

@@ -140,8 +140,16 @@ def test_momentum_is_that_of_the_optimizer_unless_given() -> None:
     plain = hashed(("training.optimizer", "momentum"))
     assert plain == hashed(("training.optimizer", "momentum"), ("training.momentum", 0.9))
     assert plain == hashed(("training.momentum", 0.9))
+    assert plain == hashed(("training.momentum", "0.9"))
     assert plain != hashed(("training.momentum", 0.5))
     assert parse(SMALL).training.momentum == 0
+
+
+@pytest.mark.parametrize("zero", [-0.0, "0.0", "-0.0", 0])
+@pytest.mark.parametrize("key", ["training.weight_decay", "training.momentum", "data.u"])
+def test_zero_is_one_number_however_it_is_written(key: str, zero: float | str) -> None:
+    data = ("data", {"name": "synthetic", "clients": 4})
+    assert hashed(data, (key, zero)) == hashed(data, (key, 0.0))
 
 
 def test_observers_are_named_with_their_options_filled_in() -> None:
