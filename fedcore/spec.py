@@ -145,7 +145,8 @@ class Evaluation(Options, use_attribute_docstrings=True):
     every: PositiveInt = 1
     """Rounds between two measurements on the test data."""
     train_every: NonNegativeInt | None = None
-    """Rounds between two measurements of the loss on all training data, which costs most; 0: never."""
+    """Rounds between two measurements of the loss on all training data, which costs most; 0: never. Only
+    rounds that `every` divides too are measured."""
     clients: bool = False
     """Also write each client's test accuracy at the end, to `clients.csv`."""
     divergence: bool = False
