@@ -213,19 +213,20 @@ def again(unit: Unit, root: Path, settings: Settings) -> Check:
 
 def compare(folder: Path, line: Kept) -> tuple[str, float]:
     """Return how a run's files agree with what is kept of it, and their largest relative difference."""
-    hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / "history.csv")]
-    if hashes == [line["summary_sha256"], line["history_sha256"]]:
-        return SAME, 0.0
     summary = read_object(folder / SUMMARY)
     if any(summary[name] != line[name] for name in HASHES) or summary["status"] != line["status"]:
         return OTHER, math.inf
-    final = {key: value for key, value in (summary["final"] or {}).items() if value is not None}
-    largest = max((_apart(value, line[key]) for key, value in final.items()), default=0.0)
-    return (CLOSE if largest <= TOLERANCE else OTHER), largest
+    final = (summary["final"] or {}).items()
+    largest = max((_apart(value, line[key]) for key, value in final), default=0.0)
+    hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / "history.csv")]
+    same = not largest and hashes == [line["summary_sha256"], line["history_sha256"]]
+    return SAME if same else CLOSE if largest <= TOLERANCE else OTHER, largest
 
 
-def _apart(ours: float, kept: float) -> float:
-    return math.inf if math.isnan(kept) else abs(ours - kept) / max(abs(kept), 1e-12)
+def _apart(ours: float | None, kept: float) -> float:
+    if ours is None or math.isnan(kept):
+        return 0.0 if ours is None and math.isnan(kept) else math.inf
+    return abs(ours - kept) / max(abs(kept), 1e-12)
 
 
 def rebuilt(catalogue: Catalogue, paper: str, target: str, root: Path, folder: Path) -> bool:

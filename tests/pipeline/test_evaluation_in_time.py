@@ -162,10 +162,29 @@ def compared(folder: Path, ours: Mapping[str, Any], kept: Mapping[str, Any], sam
 
 
 def test_equal_bytes_need_both_files(tmp_path: Path) -> None:
-    numbers = {"final": {"test_accuracy": 0.5}}, {"test_accuracy": 0.25}
+    numbers = (
+        {"final": {"test_accuracy": 0.5, "test_loss": None}},
+        {"test_accuracy": 0.5, "test_loss": math.nan},
+    )
     assert compared(tmp_path, *numbers, "summary history") == (SAME, 0.0)
     for name in ("summary", "history"):
-        assert compared(tmp_path, *numbers, name) == (OTHER, 1.0)
+        assert compared(tmp_path, *numbers, name) == (CLOSE, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "apart"),
+    [
+        ({"test_accuracy": 0.25}, 1.0),
+        ({"test_accuracy": 0.5, "test_loss": 0.1}, math.inf),
+        ({"test_accuracy": 0.5, "status": "diverged"}, math.inf),
+        ({"test_accuracy": 0.5, "data_sha256": "other"}, math.inf),
+    ],
+)
+def test_a_kept_line_that_was_edited_is_another_one_even_with_the_hashes_of_its_files(
+    line: dict[str, Any], apart: float, tmp_path: Path
+) -> None:
+    ours, kept = {"test_accuracy": 0.5, "test_loss": None}, {"test_loss": math.nan, **line}
+    assert compared(tmp_path, {"final": ours}, kept, "summary history") == (OTHER, apart)
 
 
 @pytest.mark.parametrize(
