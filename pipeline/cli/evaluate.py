@@ -1,6 +1,7 @@
 """`fedcore evaluate`: kept results made again on this machine, with a report that a referee can file."""
 
 import shutil
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ from pipeline.reports.style import labels
 from pipeline.workflow.estimate import duration
 
 OUT = REPORTS / "evaluation"
+INTERRUPTED = 130  # what shells report of a command that Ctrl+C ended
 LINE = "{report}: {cell}: {said} (runs: {runs}, {seconds:.0f} s)"
 
 
@@ -61,7 +63,9 @@ def evaluate(
         if name not in papers():
             raise SpecError(f"{name}: no such paper{suggestion(name, papers())}")
     catalogue = catalogue_of(PARAMS, REPRODUCTION, EDITIONS)
-    shutil.rmtree(OUT, ignore_errors=True)
+    if (OUT / "work").exists():
+        shutil.rmtree(OUT / "work")
+    began = time.monotonic()
 
     def note(what: Check | str) -> None:
         say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
@@ -83,16 +87,21 @@ def evaluate(
         "rebuilt": evaluation.rebuilt,
         "absent": evaluation.absent,
     }
-    text = rendered("evaluation.md", facts, TEMPLATES)
+    ended = (time.monotonic() - began) / 60 if evaluation.interrupted else None
+    text = rendered("evaluation.md", {**facts, "ended": ended}, TEMPLATES)
     write_json(OUT / "evaluation.json", facts)
     write_text(OUT / "evaluation.md", text)
     page = MarkdownIt("js-default").render(text)
     write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
+    for badge in OUT.glob("*.svg"):
+        badge.unlink()
     for item in facts["papers"]:
         if item["checked"]:
             write_text(OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES))
     lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
     show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
+    if evaluation.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _paper(evaluation: Evaluation, paper: str) -> dict[str, Any]:

@@ -45,6 +45,12 @@ class Unit(NamedTuple):
         """How long its runs took when they were kept."""
         return float(sum(line["seconds"] for line in self.kept))
 
+    def lacking(self, root: Path) -> list[tuple[str, float]]:
+        """Return the data set and the kept seconds of each of its runs that is not in ``root``."""
+        pairs = zip(self.runs, self.kept, strict=True)
+        lacking = [(plan, line) for plan, line in pairs if not (root / plan.folder / SUMMARY).exists()]
+        return [(str(plan.spec["data"]["name"]), line["seconds"]) for plan, line in lacking]
+
 
 @dataclass(frozen=True)
 class Check:
@@ -77,12 +83,14 @@ class Evaluation:
         rebuilt: whether a report, made of the new runs where there are any, is the kept one.
         absent: why data could not be had, by data set.
         left: runs and seconds on this machine that are left of each paper.
+        interrupted: whether it ended before its time.
     """
 
     checks: list[Check] = field(default_factory=list)
     rebuilt: dict[str, bool] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     left: dict[str, tuple[int, float]] = field(default_factory=dict)
+    interrupted: bool = False
 
 
 def evaluate(
@@ -100,7 +108,7 @@ def evaluate(
 
     A figure comes first, if one fits into a quarter of the time; then one cell of each table in turn, chosen
     at random, until none fits any more. How long a run takes is known from the kept one; how much slower
-    this machine is, from the runs so far.
+    this machine is, from the runs so far. An interruption ends the runs, and leaves the reports.
 
     Args:
         catalogue: at the scale that is kept, with the editions of data that were taken.
@@ -118,23 +126,29 @@ def evaluate(
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
     spent = {"kept": 0.0, "here": 0.0}
     fitting = [unit for unit in units(catalogue, kept, folder) if unit.seconds <= LARGEST * seconds]
-    for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
-        data = str(unit.runs[0].spec["data"]["name"])
-        late = time.monotonic() - began + SLOWEST * slower * unit.seconds > (1 - RESERVE) * seconds
-        if late or data in evaluation.absent:
-            continue
-        try:
-            check = again(unit, root, settings)
-        except DataError as error:
-            evaluation.absent[data] = str(error)
-            note(f"{data}: {error}")
-            continue
-        evaluation.checks.append(check)
-        if fill:
-            keep_histories(check, root, folder)
-        note(check)
-        spent = {"kept": spent["kept"] + unit.seconds, "here": spent["here"] + check.seconds}
-        slower = spent["here"] / max(spent["kept"], 1e-9)
+    try:
+        for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
+            lacking = unit.lacking(root)
+            new = sum(length for _, length in lacking)
+            late = time.monotonic() - began + SLOWEST * slower * new > (1 - RESERVE) * seconds
+            if late or any(data in evaluation.absent for data, _ in lacking):
+                continue
+            try:
+                check = again(unit, root, settings)
+            except DataError as error:
+                data = unit.lacking(root)[0][0]
+                evaluation.absent[data] = str(error)
+                note(f"{data}: {error}")
+                continue
+            evaluation.checks.append(check)
+            if fill:
+                keep_histories(check, root, folder)
+            note(check)
+            if lacking:
+                spent = {"kept": spent["kept"] + new, "here": spent["here"] + check.seconds}
+                slower = spent["here"] / max(spent["kept"], 1e-9)
+    except KeyboardInterrupt:
+        evaluation.interrupted = True
     for paper, target in dict.fromkeys((check.unit.paper, check.unit.target) for check in evaluation.checks):
         evaluation.rebuilt[f"{paper}/{target}"] = rebuilt(catalogue, paper, target, root, folder)
     for paper, runs in kept.items():

@@ -22,13 +22,15 @@ from fedcore.execution.runner import Settings, run
 from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
 from pipeline.cli import evaluate as command
-from pipeline.fidelity import reference
+from pipeline.fidelity import evaluation, reference
 from pipeline.fidelity.evaluation import (
     CLOSE,
     OTHER,
     SAME,
+    Check,
     Evaluation,
     Unit,
+    again,
     evaluate,
     in_turn,
     without_history,
@@ -212,17 +214,58 @@ def test_tables_and_papers_take_turns_after_one_figure() -> None:
     assert [chosen.row for chosen in in_turn(units, 3)] == [chosen.row for chosen in in_turn(units, 3)]
 
 
-def test_the_command_writes_a_report_and_a_badge(
-    made: Catalogue, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def folder(made: Catalogue, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the command writes, beside the kept results."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "catalogue_of", lambda *arguments: made)
     (tmp_path / "reports").mkdir()
     kept.rename(tmp_path / "reports/reference")
-    call = ["evaluate", "fedomw", "--root", str(HOME / "data"), "--by", "A <b>"]
+    return tmp_path / "reports/evaluation"
+
+
+CALL = ["evaluate", "fedomw", "--root", str(HOME / "data")]
+
+
+def test_former_runs_do_not_count_where_the_folder_is_a_link(made: Catalogue, folder: Path) -> None:
+    (elsewhere := folder.parent / "elsewhere").mkdir()
+    folder.symlink_to(elsewhere)
+    for plan in made.cells(*NAME.split("/"))[CELL]:
+        (folder / "work" / plan.folder).mkdir(parents=True)
+        (folder / "work" / plan.folder / "summary.json").write_text("{}")
+    result = CliRunner().invoke(app, CALL)
+    assert "fedomw: 1 of 1 cells and figures reproduced\n" in result.output, result.exception
+    assert (elsewhere / "evaluation.md").exists()
+
+
+def test_an_interrupted_command_reports_the_checks_so_far(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Unit] = []
+
+    def interrupted(unit: Unit, *arguments: Any) -> Check:
+        calls.append(unit)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return again(unit, *arguments)
+
+    folder.mkdir()
+    for former in ("comfed.svg", "evaluation.json"):
+        (folder / former).touch()
+    monkeypatch.setattr(evaluation, "again", interrupted)
+    monkeypatch.setattr(evaluation, "in_turn", lambda units, seed: [*units] * 2)
+    result = CliRunner().invoke(app, CALL)
+    assert result.exit_code == 130, result.output
+    assert len(json.loads((folder / "evaluation.json").read_text())["checks"]) == 1
+    assert "within 10 minutes (interrupted after 0." in (folder / "evaluation.md").read_text()
+    assert [path.name for path in folder.glob("*.svg")] == ["fedomw.svg"]
+
+
+def test_the_command_writes_a_report_and_a_badge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "commit", lambda: "")
+    call = [*CALL, "--by", "A <b>"]
     result = CliRunner().invoke(app, call)
     assert result.exit_code == 0, result.output
-    folder = tmp_path / "reports/evaluation"
     assert "fedomw: 1 of 1 cells and figures reproduced\n" in result.output
     assert "| fedomw | 1 | 1 | 0 |" in (folder / "evaluation.md").read_text()
     page = (folder / "evaluation.html").read_text()
@@ -230,6 +273,7 @@ def test_the_command_writes_a_report_and_a_badge(
     assert "<b>" not in page
     badge = (folder / "fedomw.svg").read_text()
     assert "1 of 1 cells" in badge
+    assert ", commit unknown</title>" in badge
     assert "A &lt;b&gt;" in badge
     report = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
     assert report == json.loads((folder / "evaluation.json").read_text())

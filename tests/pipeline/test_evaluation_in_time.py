@@ -42,8 +42,13 @@ def made() -> Catalogue:
 
 
 def unit(name: str, seconds: float, data: str = "dna", target: str = "t") -> Unit:
-    run: Any = SimpleNamespace(folder=name, spec={"data": {"name": data}})
-    return Unit("p", target, name, "x", (run,), ({"seconds": seconds},))
+    """Return a unit of a run of that length, or of one for each data set."""
+    sets = data.split()
+    runs: Any = [
+        SimpleNamespace(folder=f"{name}{at or ''}", spec={"data": {"name": key}})
+        for at, key in enumerate(sets)
+    ]
+    return Unit("p", target, name, "x", runs, [{"seconds": seconds}] * len(runs))
 
 
 Evaluated = Callable[..., tuple[Evaluation, list[str]]]
@@ -61,16 +66,23 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
         noted: list[str] = []
 
         def again(cell: Unit, root: Path, settings: Settings) -> Check:
-            if cell.runs[0].spec["data"]["name"] in absent:
-                raise DataError("nowhere to be had")
-            clock[0] += slower * cell.seconds
-            return Check(cell, (SAME,), 0.0, slower * cell.seconds)
+            began = clock[0]
+            for run, line in zip(cell.runs, cell.kept, strict=True):
+                path = root / run.folder / "summary.json"
+                if run.spec["data"]["name"] in absent:
+                    raise DataError("nowhere to be had")
+                if run.folder == "interrupted":
+                    raise KeyboardInterrupt
+                clock[0] += 0 if path.exists() else slower * line["seconds"]
+                path.parent.mkdir(exist_ok=True)
+                path.touch()
+            return Check(cell, (SAME,), 0.0, clock[0] - began)
 
         def rebuilt(no_catalogue: Any, paper: str, target: str, root: Path, folder: Path) -> bool:
             noted.append(f"rebuilt {paper}/{target}")
             return target == "t"
 
-        kept = {cell.runs[0].folder: {"seconds": cell.seconds} for cell in cells}
+        kept = {run.folder: line for cell in cells for run, line in zip(cell.runs, cell.kept, strict=True)}
         for name, fake in {"again": again, "rebuilt": rebuilt}.items():
             monkeypatch.setattr(evaluation, name, fake)
         monkeypatch.setattr(
@@ -98,7 +110,7 @@ def test_what_fits_is_made_and_the_report_has_its_share_of_the_time(evaluated: E
     result, noted = evaluated([unit(*item) for item in lengths.items()], 100)
     assert rows(result) == "abce", "and e ends at 75 + 1.3 x 15.3 = 94.89"
     assert noted == ["a", "b", "c", "e", "rebuilt p/t"]
-    assert result.left["p"] == pytest.approx((7, 155.9))
+    assert result.left["p"] == pytest.approx((3, 65.6))
     assert result.left["q"] == (0, 0)
 
 
@@ -107,14 +119,33 @@ def test_a_slower_machine_makes_less(evaluated: Evaluated) -> None:
     lengths = {"a": 25, "b": 25, "c": 10, "d": 10, "e": 9}
     result, _ = evaluated([unit(*item) for item in lengths.items()], 100, slower=2.0)
     assert rows(result) == "ace"
-    assert result.left["p"] == pytest.approx((5, 2 * 79)), "no run is here, and each takes twice as long"
+    assert result.left["p"] == pytest.approx((2, 2 * 35)), "each takes twice as long"
 
 
-def test_what_is_here_is_not_left(evaluated: Evaluated, tmp_path: Path) -> None:
+def test_what_is_here_is_not_left_and_says_nothing_of_this_machine_s_speed(
+    evaluated: Evaluated, tmp_path: Path
+) -> None:
+    """'a' needs no time; 'c' would end at 36 + 1.3 x 2 x 24 = 98.4, were its run not that of 'a'."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "summary.json").touch()
-    result, _ = evaluated([unit("a", 5), unit("b", 7)], 100)
-    assert result.left == {"p": (1, 7.0), "q": (0, 0.0)}
+    cells = [unit("a", 24), unit("b", 18), unit("a", 24)._replace(row="c"), unit("d", 30)]
+    result, _ = evaluated(cells, 100, slower=2.0)
+    assert rows(result) == "abc"
+    assert result.left == {"p": (1, 60.0), "q": (0, 0.0)}
+
+
+def test_an_interruption_leaves_the_checks_so_far_and_their_reports(evaluated: Evaluated) -> None:
+    result, noted = evaluated([unit("a", 5), unit("interrupted", 7), unit("z", 1)], 100)
+    assert (rows(result), result.interrupted) == ("a", True)
+    assert noted == ["a", "rebuilt p/t"]
+    assert result.left["p"] == (2, 8.0)
+
+
+def test_the_data_set_that_failed_is_the_one_that_is_absent(evaluated: Evaluated) -> None:
+    cells = [unit("a", 1, "dna usps"), unit("b", 1, "mnist usps"), unit("c", 1, "dna mnist")]
+    result, noted = evaluated(cells, 100, absent=["usps"])
+    assert noted == ["usps: nowhere to be had", "c", "rebuilt p/t"]
+    assert result.absent == {"usps": "nowhere to be had"}
 
 
 def test_data_that_can_not_be_had_are_tried_once(evaluated: Evaluated) -> None:
