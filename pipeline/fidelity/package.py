@@ -10,6 +10,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import sha256_file, write_text
 from fedcore.base.lazy import pd
 from pipeline.claims.points import points
+from pipeline.claims.readings import ENDING
 from pipeline.papers import papers
 from pipeline.reports.kept import HISTORIES, RUNS
 
@@ -32,7 +33,7 @@ def package(folder: Path) -> dict[str, Any]:
     }
     return {
         "name": "fedrepro-reference",
-        "title": "Tables and figures of five federated-learning papers, measured at the papers' own scale",
+        "title": "Tables and figures of federated-learning papers, measured at the papers' own scale",
         "licenses": [{"name": "MIT"}],
         "resources": [_resource(path, folder, fields) for path in paths],
     }
@@ -51,7 +52,7 @@ def _resource(path: Path, folder: Path, fields: Mapping[str, Mapping[str, str]])
         name: {"name": name, "type": "string", "description": f"a reading's choice; open is {point.open}"}
         for name, point in points(path.parent.name).items()
     }
-    fields = {**chosen, **fields}
+    fields = {**fields, **(chosen if path.stem.endswith(ENDING) else {})}
     columns = [*(pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, nrows=0))]
     if unknown := [name for name in columns if name not in fields]:
         raise DataError(f"{path}: {', '.join(unknown)}: no such column in {COLUMNS.name}; explain it there")
