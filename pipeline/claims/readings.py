@@ -306,9 +306,9 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
     for x in order.index[order["column"].isin(lacking)]:
         transform = above.get_xaxis_transform()
-        above.text(x, 0.02, style.DIVERGED, transform=transform, ha="center", va="bottom", fontsize=7)
+        above.text(x, 0.98, style.DIVERGED, transform=transform, ha="center", va="top", fontsize=7)
     above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
-    above.set(yscale="log", ylabel="margins from the print")
+    above.set(yscale="log", ylabel="margins from the print", ymargin=0.15)
     open_points = space.points.values()
     marks: dict[Any, str] = {}
     for word in ("paper", "code") if any(point.released for point in open_points) else ("paper",):
@@ -316,8 +316,10 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
         for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
             marks[x] = f"{marks[x]}, {word}" if x in marks else word
     for x, words in marks.items():
-        rise = -9 if x + 1 in marks else 3  # a neighbour's word begins there
-        above.annotate(words, (x, order["mean"][x]), (5, rise), textcoords="offset points", fontsize=7)
+        # Points rise to the right: none is to the upper left or lower right of another.
+        rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": edge, "fontsize": 7}
+        above.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place)
     for y, (key, name) in enumerate(taken):
         x = order.index[order[key] == name]
         choices.scatter(x, [y] * len(x), c=TAKEN, s=12)

@@ -808,8 +808,8 @@ def test_the_look_of_the_figure_of_readings() -> None:
     }
     for text in above.texts:
         note = cast(Annotation, text)
-        rise = {"paper": -9, "code": 3}[text.get_text()]
-        assert (note.get_position(), note.anncoords) == ((5, rise), "offset points"), "neighbours"
+        rise = {"paper": -4, "code": 4}[text.get_text()]
+        assert (note.get_position(), note.anncoords) == ((rise / 2, rise), "offset points"), "neighbours"
     labels = [label.get_text() for label in choices.get_yticklabels()]
     assert labels == ["first_step (50%): near", "first_step: far off", "first_step: one"]
     assert {to_hex(colour).upper() for part in choices.collections for colour in colours(part)} == {TAKEN}
@@ -822,6 +822,31 @@ def test_the_look_of_the_figure_of_readings() -> None:
     assert {to_hex(colour).upper() for colour in edges} == {BEYOND}
     letters = {label.get_fontsize() for axes in (choices, held) for label in axes.get_yticklabels()}
     assert letters | {text.get_fontsize() for text in above.texts} == {7}
+
+
+@pytest.mark.parametrize("rise", [1.0, 1.001, 1.1, 1.6])
+@pytest.mark.parametrize("marked", [(0, 0), (0, 1), (5, 6), (6, 5), (13, 2), (14, 15), (15, 15)])
+def test_the_words_at_two_readings_lie_on_no_point_and_not_on_each_other(
+    marked: tuple[int, int], rise: float
+) -> None:
+    same: Any = {"changes": {}}
+    unused: Any = None
+    names = [f"r{at}" for at in range(16)]
+    paper, code = (names[at] for at in marked)
+    known = {"first_step": point(paper, code, **dict.fromkeys(names, same))}
+    space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
+    figure = picture(space, told_of(**{name: 2 * rise**at for at, name in enumerate(names)}))
+    figure.draw_without_rendering()
+    above = figure.axes[0]
+    (dots,) = (collection for collection in above.collections if isinstance(collection, PathCollection))
+    places = above.transData.transform(np.asarray(dots.get_offsets()))
+    boxes = [text.get_window_extent() for text in above.texts]
+    assert len(boxes) == len({*marked})
+    assert not [at for box in boxes for at, place in enumerate(places) if box.contains(*place)]
+    assert not boxes[0].overlaps(boxes[-1]) or len(boxes) == 1
+    assert all(above.bbox.y0 < box.y0 < box.y1 < above.bbox.y1 for box in boxes)
+    for box, at in zip(boxes, marked, strict=False):
+        assert box.x0 - 3 < places[at][0] < box.x1 + 3, "a word begins or ends at its point"
 
 
 @pytest.mark.parametrize(("released", "mark"), [("near", "paper, code"), (None, "paper")])
@@ -844,7 +869,9 @@ def test_a_reading_that_lacks_a_run_is_marked_where_it_stands() -> None:
     numbers = told_of(far_off=3.0, near=0.5, one=1.0)
     numbers.loc[numbers["column"] == "d@one", "n"] = 1
     (sign,) = (text for text in picture(space, numbers).axes[0].texts if text.get_text() == "‡")
-    assert sign.get_position() == (1, 0.02)
+    assert (sign.get_position(), sign.get_verticalalignment()) == ((1, 0.98), "top"), (
+        "the dashed line is at the bottom"
+    )
 
 
 def colours(drawn: Any) -> Any:
