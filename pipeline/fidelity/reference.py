@@ -158,7 +158,7 @@ def contents(folder: Path) -> str:
     tables = [path for path in sorted(folder.rglob("*.csv")) if path.parent != folder]
     runs = [_paper_line(path, folder) for path in sorted(folder.rglob(RUNS))]
     reports = [_report_line(path, folder) for path in tables]
-    headings = ("Paper", "Runs:", "Hours on one core:", "Commits", "Machines", "Days")
+    headings = ("Paper", "Runs:", "Of a GPU:", "Hours of others on one core:", "Commits", "Machines", "Days")
     return "\n".join((md_table(headings, runs), md_table(("Report", "Numbers:", "Of:"), reports)))
 
 
@@ -172,11 +172,13 @@ def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
 
 def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
     kept = read_runs(path)
+    of_gpu = kept["device"] == "cuda"
     days = sorted({str(moment)[:10] for moment in kept["finished"]})
     return (
         path.parent.relative_to(folder).as_posix(),
         f"{len(kept):,}",
-        f"{kept['seconds'].sum() / 3600:.2f}",
+        f"{of_gpu.sum():,}",
+        f"{kept['seconds'][~of_gpu].sum() / 3600:.2f}",
         *(", ".join(sorted(set(map(str, kept[key])))) for key in ("commit", "machine")),
         " to ".join(dict.fromkeys((days[0], days[-1]))),
     )

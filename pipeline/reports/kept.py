@@ -95,7 +95,7 @@ def _histories(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, pd.
 
 def read_runs(path: Path) -> pd.DataFrame:
     """Return the lines of a paper's kept runs; none if there is no such file."""
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST[:1])
+    return _read(path, FIRST[:1])
 
 
 def add_runs(gathered: pd.DataFrame, path: Path) -> Path:
@@ -107,7 +107,7 @@ def add_runs(gathered: pd.DataFrame, path: Path) -> Path:
 
 def read_histories(path: Path) -> pd.DataFrame:
     """Return the kept histories of a paper; none if there is no such file."""
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST)
+    return _read(path, FIRST)
 
 
 def add_histories(frames: Iterable[pd.DataFrame], path: Path) -> Path:
@@ -115,6 +115,14 @@ def add_histories(frames: Iterable[pd.DataFrame], path: Path) -> Path:
     histories = _joined(read_histories(path), pd.concat(frames))
     columns = [*FIRST, *sorted({*histories} - {*FIRST})]
     return _write(histories[columns].sort_values(["run", "round"], kind="stable"), path)
+
+
+def _read(path: Path, columns: list[str]) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=columns)
+    except (OSError, ValueError) as error:
+        found = str(error).splitlines()[0]
+        raise DataError(f"{path}: damaged, expected a Parquet file: {found}") from None
 
 
 def _joined(before: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

@@ -129,7 +129,9 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
-    times = [survey.evidence[folder].facts.get("seconds") for folder in runs]
+    known = [survey.evidence[folder].facts for folder in runs]
+    times = [float(facts.get("seconds") or 0) for facts in known if facts.get("device") != "cuda"]
+    of_gpu = f"; {len(known) - len(times):,} more used a GPU" if len(known) > len(times) else ""
     drawn = sorted(targets, key=lambda shown: shown.target.kind != "curves")
     return {
         "key": key,
@@ -147,8 +149,8 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
             for shown in missing
         ],
         "cost": cost_of(missing, guess),
-        "took": duration(sum(float(seconds) for seconds in times if seconds)) if runs else "",
-        "runs": len(runs),
+        "took": f"{duration(sum(times))} on one core{of_gpu}",
+        "runs": len(times),
         "built": any(paper == key for paper, _ in survey.own),
     }
 

@@ -122,6 +122,25 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
             pd.testing.assert_series_equal(last[name], stated[name], check_dtype=False, rtol=TOLERANCE)
 
 
+def test_hours_on_one_core_leave_out_runs_of_a_gpu(tmp_path: Path) -> None:
+    machines = {"commit": "c", "machine": "m", "finished": "2026-11-27T10:00"}
+    runs = pd.DataFrame({"run": ["a", "b"], "seconds": [3600.0, 7200.0], "device": ["cpu", "cuda"]})
+    (tmp_path / "p").mkdir()
+    runs.assign(**machines).to_parquet(tmp_path / "p" / kept_runs.RUNS)
+    assert "\n| p | 2 | 1 | 1.00 | c | m | 2026-11-27 |" in reference.contents(tmp_path)
+
+
+@pytest.mark.parametrize("read", [kept_runs.read_runs, kept_runs.read_histories])
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_damaged_file_of_runs_is_refused_in_one_line(
+    read: Callable[[Path], pd.DataFrame], size: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.parquet"
+    path.write_bytes((kept_runs.REFERENCE / "comfed" / kept_runs.RUNS).read_bytes()[:size])
+    with pytest.raises(DataError, match=r"^[^\n]+some\.parquet: damaged, expected a Parquet file: [^\n]+$"):
+        read(path)
+
+
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
     elsewhere, complete = tmp_path / "elsewhere", tmp_path / "both"
     for row, place, seeds in (("fedomw", tmp_path, 3), ("fedavg", tmp_path, 2), ("fedavg", elsewhere, 3)):

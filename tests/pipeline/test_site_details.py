@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from pipeline.reports import style
 from pipeline.reports.results import read_history
 from pipeline.site import build, charts
 from pipeline.site.format import flat
-from pipeline.site.pages import cost_of
+from pipeline.site.pages import _answer, cost_of
 from pipeline.site.survey import TargetStatus
 from pipeline.workflow.estimate import Guesses
 
@@ -135,6 +136,25 @@ def test_scores_of_a_run_are_drawn_in_per_cent(tmp_path: Path) -> None:
 
 def test_few_rounds_have_ticks_at_whole_numbers() -> None:
     assert "<= 10 ? { dtick: 1 } : {}" in (ASSETS / "site.js").read_text()
+
+
+def test_hours_on_one_core_are_those_of_runs_without_a_gpu() -> None:
+    known = {
+        "a": {"seconds": 7200.0, "device": "cpu"},
+        "b": {"seconds": 3600.0},
+        "c": {"status": "not run yet"},
+        "d": {"seconds": 9999.0, "device": "cuda"},
+    }
+    runs = [SimpleNamespace(folder=name) for name in known]
+    shown: Any = SimpleNamespace(paper="rfedavg", kept=True, runs=runs, target=SimpleNamespace(kind="table"))
+    shown.about, shown.files = None, {}
+    evidence = {name: SimpleNamespace(facts=facts) for name, facts in known.items()}
+    survey: Any = SimpleNamespace(reference=[shown], evidence=evidence, own={})
+    unused: Any = None
+    answer = _answer("rfedavg", survey, HOME, unused)
+    assert (answer["runs"], answer["took"]) == (3, "3.0 hours on one core; 1 more used a GPU")
+    del evidence["d"], runs[3]
+    assert _answer("rfedavg", survey, HOME, unused)["took"] == "3.0 hours on one core"
 
 
 def test_charts_turn_dark_with_the_page() -> None:
