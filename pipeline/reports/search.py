@@ -202,10 +202,10 @@ def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
 def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, Any]]]:
     """Return a search's paper, and an entry of ``chosen`` for the best candidate of each column.
 
-    What all candidates of a column share, such as the rows held out, is left aside. Values hold where the
-    query's place says so; otherwise for the data set, or for the split where the search has several of one
-    data set, and for all algorithms unless a candidate changes the algorithm itself. Of equal candidates the
-    first is taken.
+    What isn't searched for and all candidates of a column share, such as the rows held out, is left aside.
+    Values hold where the query's place says so; otherwise for the data set, or for the split where the search
+    has several of one data set, and for all algorithms unless a candidate changes the algorithm itself. Of
+    equal candidates the first is taken.
 
     A column with a candidate that wasn't measured is passed over.
     """
@@ -229,7 +229,7 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
         mean = cells.set_index("row")["mean"][row]
         at_scale = "" if scale == STUDY else f" at {scale} scale"
         source = f"{paper}/{name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
-        for query, values in told_apart(queries, row):
+        for query, values in told_apart(params, queries, row):
             splits = {other.split for other in all_queries if other.dataset == query.dataset}
             for_algorithm = query.place or any(key.startswith(OWN) for key in values)
             place = query.place or (query.split if len(splits) > 1 else query.dataset)
@@ -277,8 +277,14 @@ def _read(report: Path) -> pd.DataFrame:
     return frame
 
 
-def told_apart(queries: Mapping[str, Iterable[Query]], row: str) -> list[tuple[Query, dict[str, Any]]]:
-    """Return a row's queries, each with those of its changes that some other row doesn't make."""
+def told_apart(
+    params: PaperParams, queries: Mapping[str, Iterable[Query]], row: str
+) -> list[tuple[Query, dict[str, Any]]]:
+    """Return a row's queries, each with its changes that are searched for or that some row doesn't make."""
     changes = ({*query.changes} for row_queries in queries.values() for query in row_queries)
     shared = set[tuple[str, Any]].intersection(*changes)
-    return [(query, {k: v for k, v in query.changes if (k, v) not in shared}) for query in queries[row]]
+    apart = []
+    for query in queries[row]:
+        searched = tried(params, query.algorithm, query.dataset)
+        apart.append((query, {k: v for k, v in query.changes if k in searched or (k, v) not in shared}))
+    return apart

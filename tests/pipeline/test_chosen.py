@@ -65,6 +65,16 @@ def test_a_value_at_an_end_of_what_was_tried_is_named(tmp_path: Path) -> None:
         assert entry["source"] == f"own/tune_fedavg: 60, the best of 6 candidates{end}"
 
 
+def test_a_value_that_is_the_only_one_tried_is_chosen_too(tmp_path: Path) -> None:
+    study = yaml.safe_load((HOME / "studies" / "label_skew.yaml").read_text()) | {"grid": {}}
+    study |= {"tune": {"over": {"training.lr": [0.1, 0.3]}}}
+    study["algorithms"] = {"fedprox": {"tune": {"algorithm.mu": [0.01]}}}
+    planned = build_catalogue({**parameters(), "studies": {"studies/own.yaml": study}})
+    choices = chosen(planned, report(planned, "own", "tune_fedprox", {}, tmp_path / "s.csv"))
+    (entry,) = choices["papers"]["own"]["chosen"]
+    assert entry["values"] == {"training.lr": 0.1, "algorithm.mu": 0.01}
+
+
 def test_values_are_printed_by_the_names_that_the_paper_gives_them() -> None:
     planned = catalogue("radfed", "paper")
     rows = planned.target("radfed", "grid_radfed").row_labels(planned.params.papers["radfed"])
