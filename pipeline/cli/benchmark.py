@@ -21,9 +21,8 @@ from pipeline.catalogue.params import configuration, require_known
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
-from pipeline.reports.results import made
 from pipeline.reports.trials import FINALS
-from pipeline.workflow.sitting import Wanted, needed, sit
+from pipeline.workflow.sitting import Wanted, done, needed, sit
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
 Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
@@ -93,7 +92,7 @@ def _sit(
     config, name, base = configuration(PARAMS), file.stem, study["benchmark"]["base"]
     planned = partial(build_catalogue, config | {"studies": {str(file): study}})
     finals = (run for run in needed(planned(), name, FINALS) if run.algorithm == base)
-    through = {run.setting for run in finals if made(run, Path())} if method else set()
+    through = {run.setting for run in finals if done(run)} if method else set()
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
     catalogue = sit(

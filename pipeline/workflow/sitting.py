@@ -7,13 +7,15 @@ from pathlib import Path
 
 from fedcore.base.errors import DataError, say
 from fedcore.execution.batch import execute
+from fedcore.execution.integrity import finished
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import write_partial
-from pipeline.reports.results import made
+from pipeline.reports.kept import line_of
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS
 from pipeline.workflow import machine
+from pipeline.workflow.expected import stated
 
 Wanted = Callable[[PlannedRun], bool]
 
@@ -33,7 +35,7 @@ def sit(
     while True:
         for stage in changed:  # by its table the next stage is planned
             catalogue = planned()
-            if any(made(run, Path()) for run in needed(catalogue, name, stage)):
+            if any(done(run) for run in needed(catalogue, name, stage)):
                 write_partial(catalogue.sources(name, stage))
         catalogue = planned()
         stage, runs = _next(catalogue, name, wanted)
@@ -46,6 +48,11 @@ def sit(
                 return None
             if execute([{**run.order(), "partition": None}], settings, quiet=True):
                 raise DataError(f"{run.folder}: failed, as said above")
+
+
+def done(run: PlannedRun) -> bool:
+    """Whether a run is kept, or ended here by the code of today."""
+    return line_of(run, Path()) is not None or finished(Path(run.folder), stated(run))
 
 
 def needed(catalogue: Catalogue, name: str, stage: str) -> list[PlannedRun]:
@@ -62,6 +69,6 @@ def _next(catalogue: Catalogue, name: str, wanted: Wanted) -> tuple[str, list[Pl
     for setting in sorted(cost, key=lambda setting: cost[setting]):
         for stage in (TRIALS, AGAIN, FINALS):
             workload = (run for run in needed(catalogue, name, stage) if run.setting == setting)
-            if runs := [run for run in workload if wanted(run) and not made(run, Path())]:
+            if runs := [run for run in workload if wanted(run) and not done(run)]:
                 return stage, runs
     return "", []
