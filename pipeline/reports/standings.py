@@ -248,17 +248,24 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
 def expected(plan: Plan) -> pd.DataFrame:
     """Return E(n) of each method (row) for each number n of trials.
 
-    In points against the base's best of all trials: a mean over data sets, of means over their workloads.
+    In points against the base's best of all trials on the same workload: a mean over data sets, of means over
+    those of their workloads on which all methods but controls have all of their trials.
     """
     numbers = range(1, (plan.params.tune.trials or 1) + 1)
-    lines = []
-    for (method, place), trials in plan.measured(TRIALS).items():
-        if len(trials) == len(numbers):
-            best = [effects.expected_best([mean for _, mean, _ in trials], n) for n in numbers]
-            lines.append((method, plan.dataset(place), *best))
-    means = pd.DataFrame(lines, columns=["method", "dataset", *numbers]).groupby(["method", "dataset"]).mean()
-    tuned = means[means.index.get_level_values("method") == plan.about.base][numbers[-1]].droplevel("method")
-    return means.sub(tuned, axis=0, level="dataset").groupby("method").mean()
+    whole = {cell: trials for cell, trials in plan.measured(TRIALS).items() if len(trials) == len(numbers)}
+    lacking = {
+        place for name, place in plan.cells if name not in plan.controls and (name, place) not in whole
+    }
+    lines = [
+        (method, plan.dataset(place), place, *(effects.expected_best(means, n) for n in numbers))
+        for (method, place), trials in whole.items()
+        if place not in lacking and (means := [mean for _, mean, _ in trials])
+    ]
+    keys = ["method", "dataset", "workload"]
+    best = pd.DataFrame(lines, columns=[*keys, *numbers]).set_index(keys)
+    tuned = best[best.index.get_level_values("method") == plan.about.base][numbers[-1]]
+    apart = best.sub(tuned.droplevel(["method", "dataset"]), axis=0, level="workload")
+    return apart.groupby(keys[:2]).mean().groupby("method").mean()
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
@@ -325,6 +332,7 @@ def _steps(plan: Plan, frame: pd.DataFrame, across: str, up: str, note: str) -> 
         (line,) = axes.plot(frame.columns, frame.loc[name], color=look.colour, linestyle=look.line)
         line.set(marker=look.marker, markevery=(place * step // len(looks), step))
     axes.set(xlabel=across, ylabel=up)
-    figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
+    if looks:
+        figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
     tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
     return Picture(tidy, figure, [note])

@@ -22,7 +22,7 @@ from project import HOME, parameters, seal
 from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import plugins
-from pipeline.catalogue import Catalogue
+from pipeline.catalogue import Catalogue, codehash
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
 from pipeline.catalogue.targets import PlannedRun
@@ -399,6 +399,42 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     assert standing["equal"][standing["place"] - 1] == {"method": "mine", "effect": standing["effect"]}
     with pytest.raises(SpecError, match="fedavg: is what the others are compared with"):
         rank("fedavg", minutes=5, **how)
+    slower = MINE.replace("FEDPROX.build(options, spec)", "recipe(server=ServerSgd(0.01))")
+    imports = "from fedcore.algorithms import recipe\nfrom fedcore.parts.server import ServerSgd\n"
+    (tmp_path / "mine/algorithms/mine.py").write_text(imports + slower)
+    for cached in (plugins, *vars(codehash).values()):
+        getattr(cached, "cache_clear", int)()
+    rank("mine", minutes=5, as_json=True, **how)
+    assert json.loads(capsys.readouterr().out)["effect"] != standing["effect"], "its code is another one"
+
+
+def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> None:
+    """Methods that are left out where all score 60 aren't ahead; nor one that is alone on a workload."""
+    changes = {
+        "datasets": {"harder": STUDY["datasets"]["mnist"]},
+        "benchmark": {"omit": {"harder": [*STUDY["algorithms"]][1:]}},
+    }
+    scores = {"harder": 0.6, "svmguide1": 0.99}
+    trials = [
+        run
+        for run in made(changes).needed("bench", "trials")
+        if run.dataset != "svmguide1" or run.algorithm == "fedprox"
+    ]
+    pretend(trials, lambda run: scores.get(run.dataset, 0.9))
+    build(made(changes), "trials")
+    pretend(made(changes).needed("bench", "again"))
+    build(made(changes), "again")
+    worth = build(made(changes), "budget")
+    assert {*worth["row"]} == {*STUDY["algorithms"]}
+    assert (worth["mean"].abs() < 1e-9).all()
+
+
+def test_trials_are_worth_nothing_yet_where_no_workload_is_finished() -> None:
+    for stage in ("trials", "again", "matrix"):
+        pretend([run for run in made().needed("bench", stage) if run.algorithm in {"fedavg", "fedprox"}])
+        build(made(), stage)
+    assert build(made(), "budget").empty
+    assert build(made(), "board")["all"].isna().all()
 
 
 def test_a_cell_goes_on_without_waiting_and_other_ranges_begin_anew() -> None:
