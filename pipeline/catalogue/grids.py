@@ -110,6 +110,13 @@ def known_there(params: PaperParams, dataset: str, split: str) -> dict[str, Coll
     }
 
 
+def data_set(params: PaperParams, setting: Setting) -> str:
+    """Return the data set of a setting, the unit of inference: its name, and the path of one's own."""
+    data = params.datasets[setting.dataset].data
+    paths = {"data.path": (data.model_extra or {}).get("path", ""), **dict(setting.changes)}
+    return f"{data.name} {paths['data.path']}".strip()
+
+
 def points(
     grid: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]], known: Known
 ) -> list[Point]:
@@ -121,7 +128,7 @@ def points(
         SpecError: a key is in the grid and in a variant.
     """
     keys = [key for key in grid if _has(known, key)]
-    if both := [key for key in keys if any({*_alike(key)} & {*case} for case in variants.values())]:
+    if both := [key for key in keys if any({*alike(key)} & {*case} for case in variants.values())]:
         raise SpecError(f"'{both[0]}' is in grid and in variants, expected one of them")
     last = [key.rpartition(".")[2] for key in keys]
     axes = []
@@ -138,15 +145,19 @@ def points(
     return list(combinations.values())
 
 
-def _alike(key: str) -> tuple[str, ...]:
+def alike(key: str) -> tuple[str, ...]:
     """Return the keys that exclude each other beside this one: steps and epochs."""
     lengths = tuple(f"training.{name}" for name in sorted(LENGTHS))
     return lengths if key in lengths else (key,)
 
 
 def _point(key: str, short: str, value: Any) -> Point:
-    word = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return Point(f"-{short}_{word}", f", {short} = {word}", ((key, _frozen(key, value)),))
+    return Point(f"-{short}_{word(value)}", f", {short} = {word(value)}", ((key, frozen(key, value)),))
+
+
+def word(value: Any) -> str:
+    """Return a value as names of rows and columns have it."""
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _variant(name: str, case: Mapping[str, Any], known: Known) -> Point:
@@ -158,7 +169,7 @@ def _variant(name: str, case: Mapping[str, Any], known: Known) -> Point:
 
 def known_changes(case: Mapping[str, Any], known: Known) -> Changes:
     """Return those of a variant's keys that are known, with values that a query can hold."""
-    return tuple((key, _frozen(key, value)) for key, value in case.items() if _has(known, key))
+    return tuple((key, frozen(key, value)) for key, value in case.items() if _has(known, key))
 
 
 def refuse_unknown(
@@ -217,7 +228,12 @@ def _side(case: Mapping[str, Any]) -> tuple[str, ...]:
     return ROWS if next(iter(case)).partition(".")[0] in ROWS else COLUMNS
 
 
-def _frozen(key: str, value: Any) -> Any:
+def frozen(key: str, value: Any) -> Any:
+    """Return a value as a query can hold it.
+
+    Raises:
+        SpecError: it has keys of its own.
+    """
     if isinstance(value, Mapping):
         raise SpecError(f"{key}: got {shown(value)}, expected a value; write its keys, such as {key}.name")
     return tuple(value) if isinstance(value, list) else value

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedcore.base import core_yaml
-from fedcore.base.errors import DataError, SpecError
+from fedcore.base.errors import DataError, SpecError, say
 from fedcore.base.files import sha256_text
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
 from pipeline.catalogue.targets import Asked, Column, Query
-from pipeline.reports.results import RunFacts
+from pipeline.reports.results import RunFacts, short_hash
 from pipeline.reports.tables import Table, best
 
 OWN, SELECTION = "algorithm.", "selection"
 ENOUGH = 3
 DIGITS, DIMENSIONS = 4, 8
-Value = float | str
-Choice = Mapping[str, Value]
+Choice = Mapping[str, Any]
 Measure = Callable[[RunFacts, str], float | None]
 
 
@@ -61,7 +61,11 @@ def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:
 def tried(params: PaperParams, method: str, dataset: str = "") -> Tried:
     """Return the values to try of a method, by key: those of all methods, of a data set, and its own."""
     of_dataset = params.datasets[dataset].tune if dataset else {}
-    return {**params.tune.over, **of_dataset, **params.algorithms[method].tune}
+    values = {**params.tune.over, **of_dataset, **params.algorithms[method].tune}
+    return {
+        key: domain if isinstance(domain, Range) else tuple(frozen(key, value) for value in domain)
+        for key, domain in values.items()
+    }
 
 
 def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]:
@@ -153,8 +157,14 @@ def searches(
     def declare(search: Search) -> Table:
         @cache
         def named(params: PaperParams) -> dict[str, Choice]:
-            tries = candidates(params.tune, tried(params, search.method))
-            return {_said(choice, "_", "-"): choice for choice in tries}
+            choices: dict[str, Choice] = {}
+            for choice in candidates(params.tune, tried(params, search.method)):
+                if choices.setdefault(name := _said(choice, "_", "-"), choice) != choice:
+                    raise SpecError(
+                        f"algorithms.{search.method}: got two candidates '{name}' in tune, expected values "
+                        "that differ within six digits"
+                    )
+            return choices
 
         def rows(params: PaperParams) -> dict[str, str]:
             return {name: _said(choice, " = ", ", ", search.labels) for name, choice in named(params).items()}
@@ -180,7 +190,9 @@ def searches(
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
     names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
-    words = {key: value if isinstance(value, str) else f"{value:g}" for key, value in choice.items()}
+    words = {
+        key: f"{value:g}" if isinstance(value, int | float) else word(value) for key, value in choice.items()
+    }
     return between.join(f"{names[key]}{sign}{word}" for key, word in words.items())
 
 
@@ -188,7 +200,7 @@ def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
     """Return the best candidates of searches, as the section ``chosen`` of each paper or study has them.
 
     Raises:
-        DataError: a report isn't there, is of another scale, or isn't that of a search.
+        DataError: a report isn't there, is of another scale or other parameters, or isn't that of a search.
         SpecError: the parameters know no such report.
     """
     papers: dict[str, Any] = {}
@@ -207,7 +219,7 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
     has several of one data set, and for all algorithms unless a candidate changes the algorithm itself. Of
     equal candidates the first is taken.
 
-    A column with a candidate that wasn't measured is passed over.
+    A column with a candidate that wasn't measured is passed over; a line names it.
     """
     frame = _read(report)
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
@@ -219,23 +231,37 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
         raise DataError(f"{report}: {paper}/{name} is no search")
     cell_queries = table.cells(params)
     all_queries = [query for queries in cell_queries.values() for query in queries]
+    expected = {cell: {*map(short_hash, runs)} for cell, runs in sources.cells.items()}
     entries: list[dict[str, Any]] = []
+    passed: list[str] = []
     for column in table.columns(params):
         cells = frame[frame["column"] == column.key]
         row = best(cells, column.best or table.best)
         queries = {candidate: tried for (candidate, key), tried in cell_queries.items() if key == column.key}
-        if row is None or set(queries) != set(frame["row"]):
+        if row is None:
+            passed += [column.key] * ((column.best or table.best) != "none")
             continue
+        stated = dict(zip(cells["row"], cells["specs"], strict=True))
+        if {*stated} != {*queries} or any(
+            {*specs.split()} - expected[candidate, column.key] for candidate, specs in stated.items()
+        ):
+            raise DataError(f"{report}: built for another study or other parameters; build it again")
         mean = cells.set_index("row")["mean"][row]
         at_scale = "" if scale == STUDY else f" at {scale} scale"
         source = f"{paper}/{name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
-        for query, values in told_apart(params, queries, row):
+        for query, changes in told_apart(params, queries, row):
+            values = {key: [*value] if isinstance(value, tuple) else value for key, value in changes.items()}
             splits = {other.split for other in all_queries if other.dataset == query.dataset}
             for_algorithm = query.place or any(key.startswith(OWN) for key in values)
             place = query.place or (query.split if len(splits) > 1 else query.dataset)
             of = {"of": query.algorithm} if for_algorithm else {}
             origin = ", ".join([source, *_at_ends(queries, values)])
             entries += [{**of, "at": place, "values": values, "source": origin}] if values else []
+    if passed:
+        say(
+            f"{report}: nothing is chosen for {', '.join(passed)}: a candidate lacks a run, or all diverged",
+            error=True,
+        )
     return paper, entries
 
 
@@ -271,10 +297,10 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
 def _read(report: Path) -> pd.DataFrame:
     if not report.exists():
         raise DataError(f"{report}: not built; expected a search's csv")
-    frame = pd.read_csv(report, dtype={"row": str, "column": str})
-    if not {"paper", "target", "row", "column", "mean", "scale"} <= set(frame) or frame.empty:
+    frame = pd.read_csv(report, dtype={"row": str, "column": str, "specs": str})
+    if not {"paper", "target", "row", "column", "mean", "scale", "specs"} <= set(frame) or frame.empty:
         raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
-    return frame
+    return frame.fillna({"specs": ""})
 
 
 def told_apart(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Row, Setting, rows, settings
+from pipeline.catalogue.grids import Row, Setting, alike, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
@@ -195,15 +196,18 @@ def tuned(params: StudyParams) -> dict[str, Search]:
     """Return the search of each method that has values to try, by the name of its report.
 
     Raises:
-        SpecError: a key is in the grid too.
+        SpecError: a key, or one that excludes it, is in the grid or in a variant too.
     """
     by_report = {}
     for name, algorithm in params.algorithms.items():
         if keys := tried(params, name):
-            for key in keys:
-                if key in {**params.grid, **algorithm.grid}:
+            cases = [*params.variants.values(), *algorithm.variants.values()]
+            taken = {key: "variants" for case in cases for key in case}
+            taken |= dict.fromkeys((*params.grid, *algorithm.grid), "grid")
+            for key, other in product(keys, taken):
+                if other in alike(key):
                     raise SpecError(
-                        f"algorithms.{name}: '{key}' is in tune and in grid, expected one of them"
+                        f"algorithms.{name}: '{key}' is in tune and in {taken[other]}, expected one of them"
                     )
             label = params.report.labels.get(name) or style.label(algorithm.name or name)
             by_report[f"tune_{name}"] = Search(name, label, "Tuning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,23 +17,27 @@ from pipeline.__main__ import app
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
 from pipeline.papers import build_catalogue
+from pipeline.reports.results import short_hash
 from pipeline.reports.search import chosen
-from pipeline.reports.tables import Table
 
 
 def report(
     planned: Catalogue, paper: str, target: str, scores: dict[tuple[str, str], float], path: Path
 ) -> Path:
     """Write a search's csv; candidates without a score reach 50, and one that is negative did not run."""
-    table = planned.target(paper, target)
-    assert isinstance(table, Table)
     about = {"paper": paper, "target": target, "scale": planned.params.scale_of(paper)}
     lines = []
-    for row, column in table.cells(planned.params.papers[paper]):
+    for (row, column), runs in planned.cells(paper, target).items():
         score = scores.get((row, column), 50.0)
         measured = score >= 0
-        values = {"mean": score if measured else None, "n": int(measured), "seeds": 1, "diverged": 0}
-        lines.append(about | {"row": row, "column": column} | values)
+        values: dict[str, Any] = {
+            "mean": score if measured else None,
+            "n": int(measured),
+            "seeds": 1,
+            "diverged": 0,
+        }
+        specs = {"specs": " ".join(map(short_hash, runs))}
+        lines.append(about | {"row": row, "column": column} | values | specs)
     pd.DataFrame(lines).to_csv(path, index=False)
     return path
 
@@ -73,6 +78,26 @@ def test_a_value_that_is_the_only_one_tried_is_chosen_too(tmp_path: Path) -> Non
     choices = chosen(planned, report(planned, "own", "tune_fedprox", {}, tmp_path / "s.csv"))
     (entry,) = choices["papers"]["own"]["chosen"]
     assert entry["values"] == {"training.lr": 0.1, "algorithm.mu": 0.01}
+
+
+def test_a_search_of_other_runs_or_candidates_is_refused_and_what_lacks_a_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = yaml.safe_load((HOME / "studies" / "label_skew.yaml").read_text()) | {"grid": {}}
+
+    def made(trials: int, momentum: float) -> Catalogue:
+        study["tune"] = {"trials": trials, "over": {"training.lr": {"low": 0.1, "high": 1.0}}}
+        study["datasets"]["mnist"]["training"] = {"momentum": momentum}
+        return build_catalogue({**parameters(), "studies": {"studies/own.yaml": study}})
+
+    path = report(made(2, 0.0), "own", "tune_fedavg", {}, tmp_path / "s.csv")
+    assert chosen(made(2, 0.0), path)
+    for other in (made(2, 0.5), made(3, 0.0)):
+        with pytest.raises(DataError, match=r"s\.csv: built for another study or other parameters; build it"):
+            chosen(other, path)
+    report(made(2, 0.0), "own", "tune_fedavg", {("lr_0.1", "mnist-dirichlet"): -1.0}, path)
+    assert chosen(made(2, 0.0), path) == {}
+    assert "s.csv: nothing is chosen for mnist-dirichlet: a candidate lacks a run" in capsys.readouterr().err
 
 
 def test_values_are_printed_by_the_names_that_the_paper_gives_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import floor, log10
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema import Range, Tried, TuneParams
 from pipeline.papers import build_catalogue
-from pipeline.reports.results import RunFacts
+from pipeline.reports.results import RunFacts, short_hash
 from pipeline.reports.search import candidates, chosen, held_out, on_held_out, seeds, with_chosen
 from pipeline.reports.tables import Table
 
@@ -160,7 +161,7 @@ def test_draws_fill_the_budget_within_the_range_and_are_the_same_again(how: Any)
     draws = candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
     assert draws == candidates(tune, {"a.lr": RATES, "a.mu": (1, 2)})
     assert len(draws) == 8
-    assert all(0.001 <= candidate["a.lr"] <= 1 and candidate["a.mu"] in (1, 2) for candidate in draws)  # type: ignore[operator]
+    assert all(0.001 <= candidate["a.lr"] <= 1 and candidate["a.mu"] in (1, 2) for candidate in draws)
 
 
 def test_quasirandom_values_lie_one_in_each_part_of_the_range() -> None:
@@ -215,7 +216,8 @@ def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Pat
     lines = [
         {"paper": "own", "target": "tune_fedprox", "scale": "study", "row": row, "column": column}
         | {"mean": 90.0 if best[column] == row else 50.0, "n": 1, "seeds": 1, "diverged": 0}
-        for row, column in searched
+        | {"specs": " ".join(map(short_hash, runs))}
+        for (row, column), runs in searched.items()
     ]
     path = tmp_path / "tune_fedprox.csv"
     pd.DataFrame(lines).to_csv(path, index=False)
@@ -239,3 +241,39 @@ def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Pat
 def test_a_key_is_searched_for_or_in_the_grid_but_not_both() -> None:
     with pytest.raises(SpecError, match=r"own.yaml: algorithms.fedavg: 'training.lr' is in tune and in grid"):
         made(STUDY.replace("grid: {", "grid: {training.lr: [0.1], "))
+
+
+@pytest.mark.parametrize("where", ["grid: {", "fedprox: {"])
+def test_a_key_is_searched_for_or_in_a_variant_but_not_both(where: str) -> None:
+    variants = "variants: {slow: {training.local_steps: 5}}"
+    added = f"{where}{variants}, " if where.startswith("fed") else f"{variants}\n{where}"
+    text = STUDY.replace(where, added).replace("over: {", "over: {training.local_epochs: [1, 2], ")
+    said = "own.yaml: algorithms.fed.*: 'training.local_epochs' is in tune and in variants, expected one"
+    with pytest.raises(SpecError, match=said):
+        made(text)
+
+
+def test_values_that_are_no_numbers_are_tried_and_chosen(tmp_path: Path) -> None:
+    over = "over: {algorithm.half: [null, false], training.local_steps: [[1, 5], [5, 5]]}"
+    text = re.sub("over: {.*}}", over + "}", STUDY).replace("trials: 6, ", "").replace("  fedavg: {}\n", "")
+    text = text.replace("tune: {algorithm.mu: [0.1, 1.0]}", "norm: squared")
+    catalogue = made(text)
+    searched = catalogue.cells("own", "tune_fedprox")
+    assert {row for row, _ in searched} == {
+        f"half_{half}-local_steps_{steps}" for half in ("None", "0") for steps in ("1x5", "5x5")
+    }
+    lines = [
+        {"paper": "own", "target": "tune_fedprox", "scale": "study", "row": row, "column": column}
+        | {"mean": 90.0, "n": 1, "seeds": 1, "diverged": 0, "specs": " ".join(map(short_hash, runs))}
+        for (row, column), runs in searched.items()
+    ]
+    pd.DataFrame(lines).to_csv(tmp_path / "s.csv", index=False)
+    entries = chosen(catalogue, tmp_path / "s.csv")["papers"]["own"]["chosen"]
+    (run, *_) = made(with_chosen(text, entries)).needed("own", "table")
+    assert [*run.spec["training"]["local_steps"]] == [1, 5]
+
+
+def test_candidates_that_their_names_do_not_tell_apart_are_refused() -> None:
+    catalogue = made(STUDY.replace("[0.1, 1.0]", "[0.1, 0.1000000001]"))
+    with pytest.raises(SpecError, match=r"algorithms\.fedprox: got two candidates 'lr_0.01-mu_0.1' in tune"):
+        catalogue.cells("own", "tune_fedprox")
