@@ -3,7 +3,7 @@
 How often clients train in a run follows from its specification, before any data are read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
 from math import floor
@@ -54,7 +54,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
-    changes = (*_chosen(params, query), *query.changes)
+    changes = (*_named_first(_chosen(params, query)), *_named_first(query.changes))
     for path, value in changes:
         section, _, option = path.partition(".")
         if section == "training" and option in LENGTHS:
@@ -70,6 +70,11 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     if params.measurements:
         values["evaluation"]["every"] = max(1, values["training"]["rounds"] // params.measurements)
     return values
+
+
+def _named_first(changes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return changes with those of names first: a plug-in's name drops the keys of the one before it."""
+    return sorted(changes, key=lambda change: not change[0].endswith(".name"))
 
 
 def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers."""
     params, settings = plan.params, plan.places.items()
     shares = {
-        place: params.datasets[setting.dataset].fraction or params.regimes[setting.regime].fraction
+        place: dict(setting.changes).get("participation.fraction")
+        or params.datasets[setting.dataset].fraction
+        or params.regimes[setting.regime].fraction
         for place, setting in settings
     }
     kinds = {

@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Row, Setting, alike, rows, settings
+from pipeline.catalogue.grids import Row, Setting, alike, data_set, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
@@ -96,8 +96,7 @@ def _targets(
     best: Best = "smallest" if loss else "largest"
     names = {key: row.label for key, row in methods.items()}
     headings = {key: f"{col.group} {col.label}" for key, col in places.items()}
-    dataset = {key: col.dataset for key, col in places.items()}
-    printed_data = {key: report.labels.get(name, name) for key, name in dataset.items()}
+    printed_data = {key: report.labels.get(col.dataset, col.dataset) for key, col in places.items()}
 
     def query(row: str, column: str) -> Query:
         return places[column].query(methods[row], *MEASURED.get(report.metric, ()))
@@ -148,7 +147,7 @@ def _targets(
         "ranks": ranks.summary(
             replace(table, published="Mean ranks"),
             title="Ranks of the methods in each column, 1 being the best",
-            dataset=dataset,
+            dataset={key: data_set(params, col) for key, col in places.items()},
         ),
         "cost": Cost(
             title=f"Rounds and traffic until {reached}",
@@ -229,16 +228,16 @@ def _note(
     if margin is None:
         return source
     base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
-    near = [
-        f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})"
+    tested = {
+        f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})": p
         for column, samples in significance.complete(frame).items()
         for row, (apart, p) in significance.equivalent(samples, base, margin).items()
-        if p < significance.ALPHA
-    ]
+    }
+    near = "; ".join(line for line, p in tested.items() if p < significance.ALPHA) or "none"
     return (
         f"{source} Less than {margin:g}{unit} from {names[base]} (two one-sided paired t-tests, p "
         f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
-        f"{'; '.join(near) or 'none'}."
+        f"{near if tested else f'not tested: {significance.FEW}'}."
     ).strip()
 
 

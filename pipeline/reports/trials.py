@@ -13,7 +13,7 @@ from typing import Any
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
-from pipeline.catalogue.grids import Setting
+from pipeline.catalogue.grids import Setting, data_set
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
@@ -87,7 +87,7 @@ class Plan:
 
     def dataset(self, place: str) -> str:
         """Return the data set of a setting, the unit of inference."""
-        return self.params.datasets[self.places[place].dataset].data.name
+        return data_set(self.params, self.places[place])
 
     def measured(self, stage: str) -> dict[Cell, tuple[tuple[int, float, int], ...]]:
         """Return (diverged runs, mean, number) of each cell's trials that have all of their runs.

@@ -17,7 +17,7 @@ from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Column
 from pipeline.reports import kept
 from pipeline.reports.captions import Caption
-from pipeline.reports.decisions import COLUMNS, decisions
+from pipeline.reports.decisions import COLUMNS, _groups, decisions
 from pipeline.reports.grid import Grid
 from pipeline.reports.render import html, markdown
 from pipeline.reports.standings import Board, Said
@@ -88,6 +88,27 @@ def said(
     rows = {label: [cell.mean for cell in cells] for label, cells in content.rows}
     assert {len(texts) for texts in rows.values()} == {len(content.columns)}
     return content, rows
+
+
+def test_settings_of_a_grid_stand_under_their_own_share_of_the_clients() -> None:
+    params = validate(StudyParams, {**STUDY, "grid": {"participation.fraction": [0.2, 1.0]}}, "")
+    assert params.benchmark
+    groups = _groups(Plan("bench", params, params.benchmark, settings(params), NAMES))
+    places = {case: groups[f"{case} clients in each round"][0] for case in ("all", "some")}
+    ends = {case: {place.rpartition("_")[2] for place in names} for case, names in places.items()}
+    assert ends == {"all": {"1.0"}, "some": {"0.2"}}
+
+
+def test_tables_of_ones_own_are_data_sets_by_their_paths() -> None:
+    paths = {"first": "x.csv", "again": "x.csv", "other": "y.csv"}
+    sets = {
+        name: {**STUDY["datasets"]["mnist"], "data": {"name": "table", "path": path}}
+        for name, path in paths.items()
+    }
+    params = validate(StudyParams, {**STUDY, "datasets": sets}, "")
+    assert params.benchmark
+    plan = Plan("bench", params, params.benchmark, settings(params), NAMES)
+    assert [plan.dataset(place) for place in plan.places] == ["table x.csv", "table x.csv", "table y.csv"]
 
 
 def test_methods_stand_under_their_verdict_in_each_case() -> None:

@@ -152,6 +152,27 @@ def test_keys_of_methods_give_rows(
     assert asked(catalogue, *keys) == {(row, "mnist-sim"): value for row, value in expected.items()}
 
 
+def test_a_variant_may_name_its_model_before_or_after_the_model_s_keys() -> None:
+    values = {"model.name": "mlp", "model.hidden": [7, 7]}
+    linear = {"mnist": {"model": {"name": "linear"}}}
+    for keys in (values, reversed(values)):
+        catalogue = made({"datasets": linear, "variants": {"other": {key: values[key] for key in keys}}})
+        assert {tuple(hidden) for hidden in asked(catalogue, "model", "hidden").values()} == {(7, 7)}
+
+
+def test_models_on_one_data_set_count_as_no_data_sets_of_a_test(tmp_path: Path) -> None:
+    five = {f"m{width}": {"model": {"name": "mlp", "hidden": [width]}} for width in range(1, 6)}
+    datasets = {name: {**STUDY["datasets"]["mnist"], **model} for name, model in five.items()}
+    catalogue = build_catalogue(parameters() | {"studies": {FILE: {**STUDY, "datasets": datasets}}})
+    for (row, _), runs in catalogue.cells("own", "table").items():
+        for run in runs:
+            finish(run, tmp_path, 0.8 + 0.05 * row.startswith("fedprox"))
+    outputs = catalogue.target("own", "ranks").paths(tmp_path, "ranks")
+    catalogue.sources("own", "ranks", tmp_path).build(outputs)
+    text = outputs["tex"].read_text()
+    assert "1 data set with all runs of all methods, fewer than five" in text
+
+
 def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several() -> None:
     catalogue = made(
         {
@@ -582,6 +603,16 @@ def test_a_margin_names_the_methods_that_are_surely_no_further_from_fedavg(tmp_p
             f"Less than {margin} points from FedAvg (two one-sided paired t-tests, p below 0.05 after Holm's "
             f"correction over the methods of a column): {named}."
         ) in outputs["md"].read_text()
+
+
+def test_a_margin_of_few_seeds_is_said_not_to_be_tested(tmp_path: Path) -> None:
+    catalogue = made({"report": {"margin": 0.5}})
+    for runs in catalogue.cells("own", "table").values():
+        for run in runs:
+            finish(run, tmp_path, 0.8)
+    outputs = catalogue.target("own", "table").paths(tmp_path, "table")
+    catalogue.sources("own", "table", tmp_path).build(outputs)
+    assert "methods of a column): not tested: fewer than five pairs of runs." in outputs["md"].read_text()
 
 
 def test_candidates_may_be_scored_on_selection_rows() -> None:
