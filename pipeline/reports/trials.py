@@ -20,6 +20,7 @@ from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import RunFacts, made
 from pipeline.reports.search import candidates, held_out, tried
+from pipeline.reports.significance import parsed
 from pipeline.reports.tables import Table
 
 REPORTS = Path("reports")
@@ -65,6 +66,7 @@ class Plan:
     def rows(self) -> dict[str, str]:
         """What rows of each method's trials begin with; trials of another protocol have another one."""
         shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
+        shared |= self.about.model_dump(mode="json", include={"late"}, exclude_defaults=True)
         entries: dict[str, Any] = {
             key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
         }
@@ -92,13 +94,18 @@ class Plan:
     def measured(self, stage: str) -> dict[Cell, tuple[tuple[int, float, int], ...]]:
         """Return (diverged runs, mean, number) of each cell's trials that have all of their runs.
 
-        They are read from a stage's csv, the kept one and that of here; of two lines the latter counts.
+        They are read from a stage's csv, the kept one and that of here; of two lines the latter counts. Lines
+        of other seeds don't count.
         """
+        seeds = {str(seed) for seed in (self.about.seed, *(self.about.seeds if stage == AGAIN else ()))}
         lines: dict[Cell, Mapping[str, str]] = {}
         for path in (folder / self.name / f"{stage}.csv" for folder in (REFERENCE, REPORTS)):
             text = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
             lines |= {
-                (row["row"], row["column"]): row for row in csv.DictReader(text) if row["n"] == row["seeds"]
+                (row["row"], row["column"]): row
+                for row in csv.DictReader(text)
+                if row["n"] == row["seeds"]
+                and {pair.rpartition("/seed")[2] for pair in parsed(row["values"])} == seeds
             }
         methods = {row: method for method, row in self.rows.items()}
         cells: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)

@@ -445,6 +445,20 @@ def test_a_cell_goes_on_without_waiting_and_other_ranges_begin_anew() -> None:
     assert "again" not in made({"tune": {"over": {"training.lr": {"high": 2.0}}}}).papers["bench"].targets
 
 
+def test_trials_of_other_seeds_or_of_another_score_choose_nothing() -> None:
+    for stage in ("trials", "again"):
+        pretend(made().needed("bench", stage))
+        build(made(), stage)
+    first = {"partitions", "trials", "decisions"}
+    for other, stages in (
+        ({"seed": 200}, first),
+        ({"late": 0.5}, first),
+        ({"seeds": [9]}, {*first, "again"}),
+    ):
+        assert {*made({"benchmark": other}).papers["bench"].targets} == stages
+    assert "board" in made().papers["bench"].targets
+
+
 def test_diverged_trials_count_and_rank_last() -> None:
     catalogue = made()
     pretend(catalogue.needed("bench", "trials"))

@@ -133,8 +133,8 @@ def test_the_board_says_whether_tuning_limits_it(
     for number, row in enumerate(plan.rows.values()):
         for trial, place in product(range(4), plan.places):
             score = 70 + number + 0.01 * trial + lucky * (trial == 3 and number % 2)
-            trials.append((f"{row}-{trial:02d}", place, 1, 1, 0, score))
-    columns = ["row", "column", "n", "seeds", "diverged", "mean"]
+            trials.append((f"{row}-{trial:02d}", place, 1, 1, 0, score, f"part/seed100={score}"))
+    columns = ["row", "column", "n", "seeds", "diverged", "mean", "values"]
     pd.DataFrame(trials, columns=columns).to_csv(folder / "trials.csv", index=False)
     target = sensitivity(plan, {})["sensitivity"]
     assert isinstance(target, Board)
