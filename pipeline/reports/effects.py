@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd
-from pipeline.reports.significance import holm
+from pipeline.reports.significance import DIGITS, holm
 
 DRAWS, CONFIDENCE, MOST_EXACT, TIE = 10_000, 0.95, 20, 1
 FEWEST = 5  # data sets from which on a verdict is given
@@ -74,7 +74,7 @@ def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
     means = np.array([np.mean([runs.mean() for runs in workloads]) for workloads in nested])
     edge = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(bootstrap(nested), [edge, 100 - edge])
-    ahead = [np.mean((runs > 0) + 0.5 * (runs == 0)) for workloads in nested for runs in workloads]
+    ahead = [(1 + np.sign(runs.round(DIGITS)).mean()) / 2 for workloads in nested for runs in workloads]
     return Effect(
         float(means.mean()), float(low), float(high), sign_flip(means), len(means), float(np.mean(ahead))
     )

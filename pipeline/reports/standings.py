@@ -21,6 +21,7 @@ from pipeline.reports.effects import FEWEST, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
+from pipeline.reports.significance import DIGITS
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
@@ -166,7 +167,7 @@ def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
         if name in mean and any(
             isinstance(change, TimesParams) and change.times < 1 for change in changes.values()
         ):
-            gaps = (mean[name] - mean[plan.about.base]).dropna()
+            gaps = (mean[name] - mean[plan.about.base]).dropna().round(DIGITS)
             where = ", ".join(str(place) for place in gaps.index[gaps >= 0]) or "none"
             text += f" {plan.labels[name]} is not below the base in {sum(gaps >= 0)} of {len(gaps)}: {where}."
     return text

@@ -56,6 +56,13 @@ def test_an_effect_is_a_mean_of_data_sets_not_of_workloads() -> None:
     assert effects.effect(scores, "other", "base") is None
 
 
+def test_differences_of_rounding_are_ties() -> None:
+    scores = pd.DataFrame([("base", 50.0), ("method", 50 + 1.4e-14)], columns=["method", "score"])
+    effect = effects.effect(scores.assign(dataset="one", workload="a", seed=0), "method", "base")
+    assert effect
+    assert effect.wins == 0.5
+
+
 @pytest.mark.parametrize("n", [1, 3, 6])
 def test_sign_flips_are_those_counted_by_hand(n: int) -> None:
     differences = np.random.default_rng(n).normal(0.5, 1, n).round(2)
