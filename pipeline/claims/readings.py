@@ -13,7 +13,6 @@ from functools import cache, partial
 from itertools import chain, combinations, product
 from math import comb, prod
 from operator import or_
-from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -204,15 +203,22 @@ def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
     cells within the margin, ``of`` those that are printed.
     """
     printed = frame[frame["published_mean"].notna()]
-    by_run = zip(*(parsed(text).values() for text in printed["values"]), strict=False)
-    distances = [
-        np.abs(np.array(values) - printed["published_mean"]) / printed["margin"] for values in by_run
-    ]
+    columns = printed[["values", "published_mean", "margin"]].itertuples(index=False)
+    runs = pd.DataFrame(
+        (
+            (cell, pair.rpartition("/")[2], abs(value - mean) / margin)
+            for cell, (text, mean, margin) in enumerate(columns)
+            for pair, value in parsed(text).items()
+        ),
+        columns=["cell", "seed", "away"],
+    )
+    runs["again"] = runs.groupby(["cell", "seed"]).cumcount()  # runs of one seed, as of several folds
+    distances = runs.pivot(index=["seed", "again"], columns="cell", values="away").dropna().mean(axis=1)
     return {
         "row": DISTANCE,
         "column": name,
         "mean": printed["away"].mean(skipna=False),
-        "std": stdev(away.mean() for away in distances) if by_seed and len(distances) > 1 else np.nan,
+        "std": distances.std() if by_seed else np.nan,
         "near": int((printed["away"] <= 1).sum()),
         "of": len(printed),
     }

@@ -747,6 +747,13 @@ def test_the_distance_of_a_reading_by_hand() -> None:
     assert math.isnan(none["std"])
 
 
+def test_the_deviation_of_a_reading_is_over_seeds_that_all_cells_have() -> None:
+    """Cells are 20 margins off at seed 1 and none at seed 2."""
+    cells = cells_beside("a/1=70 a/2=50", "b/0=50 b/1=70 b/2=50", margin=(1.0, 1.0))
+    line = _distance("r", cells.assign(published_mean=50.0), True)
+    assert line["std"] == pytest.approx(20 / math.sqrt(2))
+
+
 def told_of(**means: float) -> pd.DataFrame:
     """Return the numbers of a report: readings with their distances, two shares, two claims and two cells."""
     lines: list[dict[str, Any]] = [
