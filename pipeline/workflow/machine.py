@@ -1,12 +1,14 @@
 """How fast the machine at hand is: what its results took, or a calibration of some seconds."""
 
 import os
+from itertools import chain
 from pathlib import Path
 
 from fedcore.base.files import read_or_empty
 from fedcore.execution.integrity import TIMING
 from fedcore.execution.machine import processor
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import RESULTS
 from pipeline.workflow.estimate import Factors, Guesses, demand, factors
 
@@ -22,7 +24,8 @@ def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Fact
     A run that went on from a checkpoint does not count: its time is of its last process.
     """
     guess, ratios = Guesses(), []
-    for path in root.glob(f"{RESULTS}/*/{catalogue.params.scale}/*/*/seed*/{TIMING}"):
+    scales = {catalogue.params.scale, STUDY}
+    for path in chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales):
         run = catalogue.index.get(path.parent.relative_to(root).as_posix())
         timing = read_or_empty(path)
         uninterrupted = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]

@@ -118,6 +118,13 @@ def test_times_follow_the_results_that_are_here(
     assert ("Times follow results" in "".join(text(after))) == (device == "cpu")
 
 
+def test_times_of_studies_count_beside_those_of_papers(catalogue: Catalogue, tmp_path: Path) -> None:
+    guess, runs = Guesses(), catalogue.needed("label_skew", "table")
+    for run in runs[:ENOUGH]:
+        finish(run, tmp_path, 5 * guess(run).seconds)
+    assert machine.here(catalogue, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("written", "speed"),
     [
