@@ -96,11 +96,15 @@ def _rows(path: Path) -> str:
 
 
 def _laid_over(params: Path, scale: str | None, over: Path | None = None) -> list[Catalogue]:
-    """Return the catalogue of a params.yaml, and with the editions beside it and ``over`` laid over it."""
-    editions = params.parent / EDITIONS
-    return [
-        catalogue_of(params, scale, file) for file in (None, editions, over) if file is None or file.is_file()
-    ]
+    """Return the catalogue of a params.yaml, and those with the editions beside it and ``over`` laid over it.
+
+    Editions of papers that it lacks can't be laid over it, and describe no run.
+    """
+    catalogues = [catalogue_of(params, scale, file) for file in dict.fromkeys((None, over))]
+    with suppress(SpecError):
+        if (params.parent / EDITIONS).is_file():
+            catalogues.append(catalogue_of(params, scale, params.parent / EDITIONS))
+    return catalogues
 
 
 def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]:

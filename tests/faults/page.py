@@ -120,6 +120,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             f"{RUNS}::test_results_tampered_with_are_made_again",
         ),
         Entry(
+            "A run may stand still for any time",
+            "`--stall-after` of more seconds than a timer takes, infinite, or no number",
+            "The timer takes it, and ends no run.",
+            f"{RUNS}::test_a_run_may_take_any_time_to_show_that_it_lives",
+        ),
+        Entry(
             "The results folder is read-only",
             "no write permission, at two depths",
             "One line; the exit code is not 0. Once the folder is writable, the command completes with the "
