@@ -86,9 +86,9 @@ def evaluate(
         "checks": [_check(catalogue, check) for check in evaluation.checks],
         "rebuilt": evaluation.rebuilt,
         "absent": evaluation.absent,
+        "interrupted": round((time.monotonic() - began) / 60, 1) if evaluation.interrupted else None,
     }
-    ended = (time.monotonic() - began) / 60 if evaluation.interrupted else None
-    text = rendered("evaluation.md", {**facts, "ended": ended}, TEMPLATES)
+    text = rendered("evaluation.md", facts, TEMPLATES)
     write_json(OUT / "evaluation.json", facts)
     write_text(OUT / "evaluation.md", text)
     page = MarkdownIt("js-default").render(text)

@@ -27,7 +27,7 @@ from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
-LETTERS = 14  # that fit above a narrow panel
+LETTERS = 10  # that fit above a narrow panel
 STATISTICS = {
     "effect": "Effect",
     "interval": "95% interval",
@@ -282,7 +282,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        axes.set_title(textwrap.fill(f"skew: {group}", LETTERS) if group else "")
+        axes.set_title(f"skew:\n{textwrap.fill(group, LETTERS)}" if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
             ends, look = [[effect.mean - effect.low], [effect.high - effect.mean]], style.look(name)
             marker = {"marker": look.marker, "markerfacecolor": look.colour if effect.decides else "white"}
