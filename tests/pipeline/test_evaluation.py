@@ -257,7 +257,8 @@ def test_an_interrupted_command_reports_the_checks_so_far(
     result = CliRunner().invoke(app, CALL)
     assert result.exit_code == 130, result.output
     facts = json.loads((folder / "evaluation.json").read_text())
-    assert (len(facts["checks"]), facts["interrupted"]) == (1, 0.0)
+    assert len(facts["checks"]) == 1
+    assert 0 <= facts["interrupted"] < 10
     assert "within 10 minutes (interrupted after 0." in (folder / "evaluation.md").read_text()
     assert [path.name for path in folder.glob("*.svg")] == ["fedomw.svg"]
 
