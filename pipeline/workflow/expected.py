@@ -113,10 +113,14 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
     Nor do they belong to one with data/editions.yaml, or ``over``, laid over it. Those of studies whose file
     is not in studies/ are left out: they may lie anywhere.
     """
-    scales = configuration(params)["scales"]
-    catalogues = [catalogue for scale in scales for catalogue in _laid_over(params, scale, over)]
+    folders = [path for path in results.glob("*/*/*/*/seed*") if path.is_dir()]
+    scales = {path.parents[2].name for path in folders} & {*configuration(params)["scales"], STUDY}
+    catalogues = [
+        catalogue
+        for scale in sorted(scales)
+        for catalogue in _laid_over(params, None if scale == STUDY else scale, over)
+    ]
     needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.divisions)}
-    folders = (path for path in results.glob("*/*/*/*/seed*") if path.is_dir())
     studies = study_names(params.parent)
     return sorted(
         path
