@@ -36,6 +36,7 @@ from pipeline.catalogue.params import load
 from pipeline.catalogue.schema import ReadingsParams
 from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.claims.checks import Beats
+from pipeline.claims.design import design, shares
 from pipeline.claims.ledger import ledger
 from pipeline.claims.points import Point, asked, points
 from pipeline.claims.points import load as load_points
@@ -49,11 +50,9 @@ from pipeline.claims.readings import (
     Space,
     _distance,
     declared,
-    design,
     nearest,
     picture,
     sentences,
-    shares,
     verdict,
 )
 from pipeline.fidelity.scoreboard import KINDS, claims_by_reading, draw_claims

@@ -1,0 +1,61 @@
+"""Which combinations of open points run, and what each point explains of what they give."""
+
+from functools import cache
+from itertools import combinations, product
+from math import comb, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = tuple[int, ...]
+
+
+@cache
+def design(levels: Row, most: int, first: tuple[Row, ...] = ()) -> tuple[Row, ...]:
+    """Return combinations of the levels of several points, of which each has ``levels[i]``.
+
+    All of them if there are at most ``most``. Otherwise as few as a greedy search finds that hold each pair
+    of levels of two points. ``first`` come first; the same arguments give the same combinations.
+    """
+    rows, chosen = tuple(product(*map(range, levels))), dict.fromkeys(first)
+    if prod(levels) <= most:
+        return tuple(chosen | dict.fromkeys(rows))
+    uncovered = set().union(*map(_pairs, rows)).difference(*map(_pairs, chosen))
+    while uncovered:
+        best = max(rows, key=lambda row: len(uncovered & _pairs(row)))
+        chosen[best] = None
+        uncovered -= _pairs(best)
+    return tuple(chosen)
+
+
+@cache
+def _pairs(row: Row) -> frozenset[tuple[tuple[int, int], ...]]:
+    return frozenset(combinations(enumerate(row), 2))
+
+
+def shares(rows: NDArray[Any], values: NDArray[np.float64]) -> tuple[float, ...]:
+    """Return the share of the variance of ``values`` [n] that each point explains by itself, by ``rows``
+    [n, points], the level of each point.
+
+    These are Shapley's shares of R squared, of linear models with a constant and the levels of a set of
+    points: the mean, over all orders of the points, of what a point adds to those before it (Lindeman,
+    Merenda and Gold, 1980). In a full design they are the main effects of an analysis of variance. What they
+    lack to 1 is due to combinations. All are 0 where the values don't vary.
+    """
+    count, total = rows.shape[1], values.var()
+
+    @cache
+    def explained(points: frozenset[int]) -> float:
+        columns = [rows[:, [i]] == np.unique(rows[:, i])[1:] for i in sorted(points)]
+        x = np.hstack([np.ones((len(values), 1)), *columns])
+        left = values - x @ np.linalg.lstsq(x, values)[0]
+        return float(1 - left.var() / total) if total else 0.0
+
+    def share(i: int) -> float:
+        others = [other for other in range(count) if other != i]
+        sets = (frozenset(group) for size in range(count) for group in combinations(others, size))
+        gains = ((explained(group | {i}) - explained(group)) / comb(count - 1, len(group)) for group in sets)
+        return float(sum(gains) / count)
+
+    return tuple(map(share, range(count)))
