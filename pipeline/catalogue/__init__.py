@@ -78,8 +78,8 @@ class Catalogue:
 
     def targets(self) -> Iterator[tuple[str, str, Target]]:
         """Yield the paper, the name and the declaration of each target."""
-        for paper, about in self.papers.items():
-            for name, target in about.targets.items():
+        for paper, declared in self.papers.items():
+            for name, target in declared.targets.items():
                 yield paper, name, target
 
     def nearest(self, name: str, beside: Iterable[str] = ()) -> str:

@@ -85,8 +85,8 @@ def settings(params: StudyParams) -> dict[str, Setting]:
     """
     labels, columns, all_known = params.report.labels, {}, []
     grid, variants = _of(COLUMNS, params)
-    for regime, (dataset, about) in product(params.regimes, params.datasets.items()):
-        for split in about.splits:
+    for regime, (dataset, section) in product(params.regimes, params.datasets.items()):
+        for split in section.splits:
             known = known_there(params, dataset, split)
             all_known.append(known)
             over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
@@ -101,12 +101,12 @@ def settings(params: StudyParams) -> dict[str, Setting]:
 
 def known_there(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:
     """Return the keys of a specification of runs on a data set's split, by section, but the method's."""
-    about, where = params.datasets[dataset], f"datasets.{dataset}"
+    section, where = params.datasets[dataset], f"datasets.{dataset}"
     return {
         **FIXED,
-        "data": options_of("data", about.data.name, f"{where}.data"),
-        "model": options_of("model", about.model.name, f"{where}.model"),
-        "partition": options_of("partition", about.splits[split].name, f"{where}.splits.{split}"),
+        "data": options_of("data", section.data.name, f"{where}.data"),
+        "model": options_of("model", section.model.name, f"{where}.model"),
+        "partition": options_of("partition", section.splits[split].name, f"{where}.splits.{split}"),
     }
 
 

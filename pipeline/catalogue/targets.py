@@ -156,7 +156,7 @@ class Sources:
 
     Attributes:
         target: its declaration.
-        about: what its paper's folder declares.
+        declared: what its paper's folder declares.
         params: the paper's parameters, at ``scale``.
         cells: the runs of each (row, column).
         root: the folder that holds results/.
@@ -167,7 +167,7 @@ class Sources:
     paper: str
     name: str
     target: Target
-    about: Paper
+    declared: Paper
     params: PaperParams
     scale: str
     cells: Mapping[Cell, tuple[PlannedRun, ...]]
@@ -201,8 +201,8 @@ class Sources:
         cells = [[*cell, [run.folder for run in runs]] for cell, runs in sorted_cells]
         methods = (known[row] for row in sorted({row for (row, _), _ in sorted_cells}) if row in known)
         looks = [[method.label, method.colour, method.marker, method.line] for method in methods]
-        code = codehash.of_code(type(self.target).__module__, self.about.code)
-        shown = self.about.shown if self.about.numbers is None else sha256_file(self.about.numbers)
+        code = codehash.of_code(type(self.target).__module__, self.declared.code)
+        shown = self.declared.shown if self.declared.numbers is None else sha256_file(self.declared.numbers)
         files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *self.target.basis)]
         return digest([cells, looks, code, [shown, *files], self.layout.model_dump()])[:16]
 

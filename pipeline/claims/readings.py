@@ -55,7 +55,7 @@ class Space:
 
     Attributes:
         paper, target, table: the table and its name.
-        about: what the paper's folder declares.
+        declared: what the paper's folder declares.
         points: the open points.
         section: how they are combined, and with which seeds.
     """
@@ -63,7 +63,7 @@ class Space:
     paper: str
     target: str
     table: Table
-    about: Paper
+    declared: Paper
     points: Mapping[str, Point]
     section: ReadingsParams
 
@@ -119,11 +119,11 @@ class Space:
         splits = {cell: cell[1].partition("@") for cell in inputs.cells}
         cells = {(cell[0], part[0]): inputs.cells[cell] for cell, part in splits.items() if part[2] == name}
         columns = table.columns(inputs.params)
-        frame = tidy(self.paper, self.target, table, cells, self.about.numbers, columns)
+        frame = tidy(self.paper, self.target, table, cells, self.declared.numbers, columns)
         return frame.assign(away=frame["difference"].abs() / frame["margin"])
 
 
-def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]:
+def declared(paper: str, declared: Paper, params: PaperParams) -> dict[str, Target]:
     """Return the targets of the readings that a paper's parameters ask for.
 
     Raises:
@@ -132,13 +132,13 @@ def declared(paper: str, about: Paper, params: PaperParams) -> dict[str, Target]
     targets: dict[str, Target] = {}
     for name, options in params.readings.items():
         of = options.of or name
-        table, known = about.targets.get(of), points(paper)
+        table, known = declared.targets.get(of), points(paper)
         if not isinstance(table, Table):
-            tables = [key for key, target in about.targets.items() if isinstance(target, Table)]
+            tables = [key for key, target in declared.targets.items() if isinstance(target, Table)]
             where = f"readings.{name}.of" if options.of else f"readings.{name}"
             raise SpecError(f"{where}: expected a table of numbers{suggestion(of, tables)}")
         _refuse_unknown(name, options, table, known, params)
-        space = Space(paper, of, table, about, {key: known[key] for key in options.points}, options)
+        space = Space(paper, of, table, declared, {key: known[key] for key in options.points}, options)
         try:
             unknown = next(space.unknown_changes(params), None)
         except SpecError:

@@ -35,11 +35,11 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     rows = [
         {
             "report": f"reports/{paper}/{name}",
-            "runs": 0 if about.needs == "partitions" else len(catalogue.needed(paper, name)),
-            "published": about.published,
-            "title": about.title,
+            "runs": 0 if target.needs == "partitions" else len(catalogue.needed(paper, name)),
+            "published": target.published,
+            "title": target.title,
         }
-        for paper, name, about in catalogue.targets()
+        for paper, name, target in catalogue.targets()
         if f"reports/{paper}/{name}/".startswith(within)
     ]
     lines = (f"{row['report']:32} {row['runs']:5} runs  {row['published']}: {row['title']}" for row in rows)

@@ -26,9 +26,9 @@ def names() -> Iterator[str]:
     sections, primary = config.get("papers", {}), config.get("primary_paper", "")
     yield from (papers()[primary].targets if primary in papers() else ())
     for prefix in ("", "reports/"):
-        for paper, about in papers().items():
+        for paper, declared in papers().items():
             readings = (table + ENDING for table in (sections.get(paper) or {}).get("readings", {}))
-            yield from (f"{prefix}{paper}/{target}" for target in (*about.targets, *readings))
+            yield from (f"{prefix}{paper}/{target}" for target in (*declared.targets, *readings))
         yield from (f"{prefix}{study}/{target}" for study in study_names() for target in get_args(Shown))
 
 

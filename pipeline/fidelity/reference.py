@@ -94,12 +94,12 @@ def _lacking(sources: Sources, folders: set[str]) -> str:
 
 def _report(sources: Sources, folder: Path) -> list[Path]:
     """Write a report unless it is there with the same numbers: captions name a commit, which changes."""
-    about = sources.target
+    target = sources.target
     with TemporaryDirectory() as place:
-        outputs = about.paths(Path(place), sources.name)
+        outputs = target.paths(Path(place), sources.name)
         sources.build(outputs)
-        texts = {form: outputs[form].read_text(encoding="utf-8") for form in about.kept}
-    paths = about.paths(folder / sources.paper, sources.name)
+        texts = {form: outputs[form].read_text(encoding="utf-8") for form in target.kept}
+    paths = target.paths(folder / sources.paper, sources.name)
     same = paths["csv"].exists() and paths["csv"].read_text(encoding="utf-8") == texts["csv"]
     if same and all(paths[form].exists() for form in texts):
         return []

@@ -25,20 +25,20 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     Raises:
         SpecError: a method or a data set that it names isn't the study's.
     """
-    about = params.benchmark
-    assert about is not None
-    _check(params, about)
+    benchmark = params.benchmark
+    assert benchmark is not None
+    _check(params, benchmark)
     labels = {
         key: params.report.labels.get(key) or style.label(algorithm.name or key)
         for key, algorithm in params.algorithms.items()
     }
     controls = params.report.controls
-    labels |= {key: params.report.labels.get(key, f"{labels[about.base]}: {key}") for key in controls}
-    plan = Plan(name, params, about, places, labels)
-    numbers, seeds = range(params.tune.trials or 0), (about.seed, *about.seeds)
+    labels |= {key: params.report.labels.get(key, f"{labels[benchmark.base]}: {key}") for key in controls}
+    plan = Plan(name, params, benchmark, places, labels)
+    numbers, seeds = range(params.tune.trials or 0), (benchmark.seed, *benchmark.seeds)
     first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
     best = {
-        cell: first[cell][: about.best] for cell in plan.cells if len(first.get(cell, ())) == len(numbers)
+        cell: first[cell][: benchmark.best] for cell in plan.cells if len(first.get(cell, ())) == len(numbers)
     }
     winners = {cell: second[cell][0] for cell, top in best.items() if {*top} == {*second.get(cell, ())}}
     reports: dict[str, Target] = {
@@ -58,10 +58,10 @@ def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> d
     }
 
 
-def _check(params: StudyParams, about: BenchmarkParams) -> None:
-    methods: dict[str, tuple[str, ...]] = {"benchmark.base": (about.base,)}
-    methods |= {f"benchmark.families.{key}": family for key, family in about.families.items()}
-    methods |= {f"benchmark.omit.{key}": omitted for key, omitted in about.omit.items()}
+def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
+    methods: dict[str, tuple[str, ...]] = {"benchmark.base": (benchmark.base,)}
+    methods |= {f"benchmark.families.{key}": family for key, family in benchmark.families.items()}
+    methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
     heads = params.report.headlines.items()
     methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
     grid = params.report.factorial.items()
@@ -72,14 +72,15 @@ def _check(params: StudyParams, about: BenchmarkParams) -> None:
     for key, changes in params.report.controls.items():
         if key in params.algorithms or not changes:
             raise SpecError(f"report.controls.{key}: expected changes, under a name that no method has")
-    sets = {"omit": [*about.omit], **{f"kinds.{key}": datasets for key, datasets in about.kinds.items()}}
+    sets = {"omit": (*benchmark.omit,)} | {f"kinds.{key}": names for key, names in benchmark.kinds.items()}
     for where, datasets in sets.items():
         for name in datasets:
             require_known(f"benchmark.{where}", name, params.datasets)
-    members = [name for family in about.families.values() for name in family]
-    if again := {name for name in members if members.count(name) > 1 or name == about.base}:
+    members = [name for family in benchmark.families.values() for name in family]
+    if again := {name for name in members if members.count(name) > 1 or name == benchmark.base}:
         raise SpecError(f"benchmark.families: got '{min(again)}' twice or as base, expected it in one family")
     if params.tune.how != "sobol" or params.tune.trials is None or params.tune.held_out != "selection":
         raise SpecError("tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: selection'")
-    if params.tune.trials < about.best:
-        raise SpecError(f"benchmark.best: got {about.best}, expected at most the {params.tune.trials} trials")
+    if params.tune.trials < benchmark.best:
+        most = params.tune.trials
+        raise SpecError(f"benchmark.best: got {benchmark.best}, expected at most the {most} trials")

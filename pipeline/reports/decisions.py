@@ -26,12 +26,12 @@ Line = dict[str, Any]
 def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, with queries by cell; they are there before any run."""
     headlines = plan.params.report.headlines
-    named = {plan.about.base, *plan.rivals}
+    named = {plan.benchmark.base, *plan.rivals}
     named |= {name for head in headlines.values() for name in (head.method, *head.above)}
-    about = {"decisions": ("what is decided", _decided, "When")}
+    parts = {"decisions": ("what is decided", _decided, "When")}
     if headlines:
-        about["headlines"] = ("the papers' headlines, each method tuned", _headlines, "Headline")
-    return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, about)
+        parts["headlines"] = ("the papers' headlines, each method tuned", _headlines, "Headline")
+    return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, parts)
 
 
 def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str, base: str) -> Line:
@@ -40,7 +40,7 @@ def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str
     if effect is None:
         return {"verdict": UNRUN}
     ends = {"mean": effect.mean, "low": effect.low, "high": effect.high}
-    return {**ends, "n": effect.sets, "verdict": effect.verdict(plan.about.margin)}
+    return {**ends, "n": effect.sets, "verdict": effect.verdict(plan.benchmark.margin)}
 
 
 def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
@@ -54,7 +54,7 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     }
     kinds = {
         f"skew: {kind.replace('_', ' ')}": [place for place, setting in settings if setting.dataset in names]
-        for kind, names in plan.about.kinds.items()
+        for kind, names in plan.benchmark.kinds.items()
     }
     cases = {
         "in general": ([*shares], "board"),
@@ -67,7 +67,7 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
 
 
 def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
-    runs, base, lines, rows = complete(plan, scores), plan.about.base, [], []
+    runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
         tried = (name for name in plan.rivals if case != STATELESS or name not in state)
@@ -86,14 +86,14 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
         rows.append((case, (*map(PrintedCell, [*texts, str(sets)]), link)))
     note = (
         f"Points against {plan.labels[base]} with 95% intervals; better and worse: by more than "
-        f"{plan.about.margin:g} points, surely; of fewer than {FEWEST} data sets nothing is decided. "
+        f"{plan.benchmark.margin:g} points, surely; of fewer than {FEWEST} data sets nothing is decided. "
         f"Cases aren't corrected for how many there are. {_left_out(plan, runs)}"
     )
     return Said(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
 
 def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
-    base = plan.labels[plan.about.base]
+    base = plan.labels[plan.benchmark.base]
     if not sets:
         return UNRUN
     if verdicts["better"]:
@@ -109,7 +109,7 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
 
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
-    base, keys = plan.about.base, ["dataset", "workload", "seed"]
+    base, keys = plan.benchmark.base, ["dataset", "workload", "seed"]
     ours = runs[runs["method"].isin([base, *plan.rivals])]
     wide = ours.pivot_table(index=keys, columns="method", values="score")
     if base not in wide or wide.index.get_level_values("dataset").nunique() < FEWEST:
@@ -130,7 +130,7 @@ def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
 
 def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
     runs = complete(plan, scores)
-    lines, rows = [], []
+    lines, rows, margin = [], [], plan.benchmark.margin
     for paper, head in plan.params.report.headlines.items():
         grounds = {
             ground: [p for p in plan.places if (plan.dataset(p) in head.ground) == (ground == "own")]
@@ -143,10 +143,9 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
             ]
             lines += judged
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
-            margin = plan.about.margin
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
-        f"Holds: surely more than {plan.about.margin:g} points ahead; fails: surely not; undecided: neither, "
+        f"Holds: surely more than {margin:g} points ahead; fails: surely not; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."
     )
     return Said(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)

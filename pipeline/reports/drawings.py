@@ -59,7 +59,7 @@ class Drawing(Target):
         """Draw the figure and write the numbers that it was drawn from."""
         results.require_one_scale(sources.runs)
         results.refuse_changed(sources.runs, sources.root)
-        cells, about = read(sources.cells, sources.root, sources.among), sources.about
+        cells, paper = read(sources.cells, sources.root, sources.among), sources.declared
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         lacks = captions.diverged(gone, style.labels(sources), sources.cells)
         runs = each_once(cells)
@@ -67,10 +67,10 @@ class Drawing(Target):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            notes = [(about.datasets.get(run.run.dataset, run.run.dataset), *run.notes) for run in runs]
+            notes = [(paper.datasets.get(run.run.dataset, run.run.dataset), *run.notes) for run in runs]
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
             texts = (f"{self.title}.", *sentences, lacks)
-            caption = captions.compose(texts, self.published, about, scale, variant, notes, origin_of(runs))
+            caption = captions.compose(texts, self.published, paper, scale, variant, notes, origin_of(runs))
             figures.write(sources, figure, frame, caption, outputs)
 
 
@@ -147,8 +147,8 @@ class Curves(Target):
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
-        about = sources.about
-        labels = {panel.key: about.datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
+        paper = sources.declared
+        labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
@@ -157,7 +157,7 @@ class Curves(Target):
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
         caption = captions.of_frame(
-            sentences, self.published, about, frame, lambda row, column: labels[column], origin_of(finished)
+            sentences, self.published, paper, frame, lambda row, column: labels[column], origin_of(finished)
         )
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
@@ -220,7 +220,7 @@ class Curves(Target):
 
 def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
     """Return the numbers that the paper prints of a figure, or of a target with the same, if asked for."""
-    numbers = sources.about.numbers if sources.layout.published else None
+    numbers = sources.declared.numbers if sources.layout.published else None
     return results.published_cells(numbers, target or sources.name)
 
 

@@ -32,7 +32,7 @@ class PrintedCell:
         close: not significantly worse than the best, underlined.
         mark: a sign that the caption explains, or empty.
         published: the published number with its deviation, or empty.
-        about: one sentence for a reader who asks.
+        remark: one sentence for a reader who asks.
         link: the report beside it that it leads to, or empty.
     """
 
@@ -42,7 +42,7 @@ class PrintedCell:
     close: bool = False
     mark: str = ""
     published: str = ""
-    about: str = ""
+    remark: str = ""
     link: str = ""
 
 
@@ -134,18 +134,18 @@ def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedC
         published += f" ± {number(line['published_std'], decimals)}"
     if not n or math.isnan(line["mean"]):
         failure = next((word for word in (MEMORY, FAILED, MISSED) if word in failed_in(line)), "–")
-        about = _about(line, n, seeds, diverged, None)
-        return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, about=about)
+        remark = _remark(line, n, seeds, diverged, None)
+        return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, remark=remark)
     mean = number(line["mean"], decimals)
     bold = n == seeds and best
     close = not bold and p is not None and p >= ALPHA
     if n + diverged < seeds:
         mark += PARTIAL
-    about = _about(line, n, seeds, diverged, p)
-    return PrintedCell(mean, number(line["std"], decimals), bold, close, mark, published, about)
+    remark = _remark(line, n, seeds, diverged, p)
+    return PrintedCell(mean, number(line["std"], decimals), bold, close, mark, published, remark)
 
 
-def _about(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:
+def _remark(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:
     difference = line["difference"]
     parts = (
         f"{n} of {seeds} runs",

@@ -44,20 +44,20 @@ def lines(
         left, right = (
             np.array([np.concatenate([pair[k] for pair in place]) for place in both], float) for k in (0, 1)
         )
-        about: dict[str, Any] = {"row": row, "column": column, "n": left.shape[1], "seeds": left.shape[1]}
+        common: dict[str, Any] = {"row": row, "column": column, "n": left.shape[1], "seeds": left.shape[1]}
         if row in laws:
-            yield about | _slopes(column, along, left, right)
+            yield common | _slopes(column, along, left, right)
             left, right = left.mean(axis=1, keepdims=True), right.mean(axis=1, keepdims=True)
         true = left <= right + NEAR[0] * np.abs(right) + NEAR[1]
         ratio = np.where(true, 0.0, np.inf)
         np.divide(left, right, out=ratio, where=np.abs(right) > NEAR[1])
         held = np.where(row in laws, np.nan, true.mean(axis=1))
         ends = {"low": ratio.min(), "high": ratio.max(), "holds": held.mean()}
-        yield about | {"mean": ratio.max()} | ends
+        yield common | {"mean": ratio.max()} | ends
         for k, at in enumerate(along):
             ends = {"low": ratio[k].min(), "high": ratio[k].max(), "holds": held[k]}
             sides = {"left": left[k].mean(), "right": right[k].mean()}
-            yield about | {"round": at, "mean": ratio[k].mean()} | sides | ends
+            yield common | {"round": at, "mean": ratio[k].mean()} | sides | ends
 
 
 def _slopes(
@@ -81,14 +81,14 @@ def slope(along: Sequence[float], values: NDArray[np.float64]) -> float:
 
 
 def picture(
-    frame: pd.DataFrame, titles: Mapping[str, str], *about: str, labels: Mapping[str, str] = PLAIN
+    frame: pd.DataFrame, titles: Mapping[str, str], *notes: str, labels: Mapping[str, str] = PLAIN
 ) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 
     Args:
         frame: tidy lines.
         titles: the settings in words, by column.
-        about: what the caption's notes say first.
+        notes: what the caption's notes say first.
         labels: what rows are called in print, where that isn't what the lines call them.
     """
     shown = frame.replace({"row": dict(labels)})
@@ -108,7 +108,7 @@ def picture(
     sentences = (
         "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
         "largest draw; green: holds in all draws, orange: not in all, grey: a law without a constant.",
-        *about,
+        *notes,
         f"{len(judged) - len(failing)} of {len(judged)} hold in all draws"
         + (f"; not so: {'; '.join(failing)}." if failing else "."),
         f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",

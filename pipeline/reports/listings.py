@@ -37,7 +37,8 @@ class Listing(Target):
         params = sources.params
         cells = product(self.row_keys(params), (column.key for column in self.columns(params)))
         words = {(row, column): self.word(params, row, column) for row, column in cells}
-        known = {key: cell.mean for key, cell in published_cells(sources.about.numbers, sources.name).items()}
+        published = published_cells(sources.declared.numbers, sources.name)
+        known = {key: cell.mean for key, cell in published.items()}
         place, at = (sources.paper, sources.name), (sources.scale, params.variant)
         lines = [(*place, *cell, word, known.get(cell), *at) for cell, word in words.items()]
         frame = pd.DataFrame(lines, columns=list(COLUMNS))
@@ -60,7 +61,7 @@ class Listing(Target):
                 (label, tuple(printed((row, column.key)) for column in columns))
                 for row, label in self.row_labels(sources.params).items()
             ),
-            caption=captions.compose((f"{self.title}.", self.note), self.published, sources.about, *at),
+            caption=captions.compose((f"{self.title}.", self.note), self.published, sources.declared, *at),
             corner=self.heading,
             words=True,
         )

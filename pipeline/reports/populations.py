@@ -106,7 +106,7 @@ Setting = tuple[str, Callable[[Population, int], Sides], float]
 
 
 def picture(
-    settings: Mapping[str, Setting], laws: Collection[str], *about: str, labels: Mapping[str, str] = PLAIN
+    settings: Mapping[str, Setting], laws: Collection[str], *notes: str, labels: Mapping[str, str] = PLAIN
 ) -> Picture:
     """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
 
@@ -114,7 +114,7 @@ def picture(
         settings: in words, what is measured in a population for n rows, and the skew; their names end in
             what varies, ``-n`` or ``-K``, and begin with ``one`` where there is one client.
         laws: the inequalities in O().
-        about, labels: see ``inequalities.picture``.
+        notes, labels: see ``inequalities.picture``.
     """
     lines: list[dict[str, Any]] = []
     for name, (_, measure, skew) in settings.items():
@@ -128,7 +128,7 @@ def picture(
             places += [[measure(part, n) for part in kept] for n in sizes]
         lines += inequalities.lines(name, sizes if len(sizes) > 1 else clients, places, laws)
     titles = {name: title for name, (title, *_) in settings.items()}
-    return inequalities.picture(pd.DataFrame(lines), titles, *about, labels=labels)
+    return inequalities.picture(pd.DataFrame(lines), titles, *notes, labels=labels)
 
 
 def spread(weights: Floats) -> Floats:

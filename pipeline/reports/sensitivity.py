@@ -21,10 +21,11 @@ Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 
 def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports of final runs, with the queries of their ``cells``."""
-    about = {"sensitivity": ("other ways of counting", _counted, "Counted")}
+    parts = {"sensitivity": ("other ways of counting", _counted, "Counted")}
     if plan.params.report.factorial:
-        about["factorial"] = ("clients' sides and servers", _crossed, "Client's side")
-    return boards(plan, {cell: query for cell, query in cells.items() if cell[0] not in plan.controls}, about)
+        parts["factorial"] = ("clients' sides and servers", _crossed, "Client's side")
+    shown = {cell: query for cell, query in cells.items() if cell[0] not in plan.controls}
+    return boards(plan, shown, parts)
 
 
 def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
@@ -37,7 +38,7 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
         most = str(up.abs().idxmax())
         shift = f"{plan.labels[most]} ({up[most]:+g})" if up[most] else "–"
         rows.append((way, tuple(map(PrintedCell, (f"{tau:.2f}", best, shift)))))
-    base = plan.labels[plan.about.base]
+    base = plan.labels[plan.benchmark.base]
     note = (
         "Kendall's tau compares the order of the methods by their effects with that of the board; with fewer "
         "trials, their orders by the expected best of them, on rows to choose by. With the bytes or rows of "
@@ -49,7 +50,7 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
 
 def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
     """Return the methods' effects as the board has them, and in each other way of counting."""
-    base = plan.about.base
+    base = plan.benchmark.base
     sets = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
     frames = {
         "as on the board": scores,
@@ -72,9 +73,9 @@ def _ahead(scores: pd.DataFrame, base: str) -> pd.Series[float]:
 
 def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
     """Return scores at the round at which a run has cost what the base's costs in all, if it costs more."""
-    spent = scores[scores["method"] == plan.about.base].set_index(["workload", "seed"])[key]
+    spent = scores[scores["method"] == plan.benchmark.base].set_index(["workload", "seed"])[key]
     runs = zip(scores["workload"], scores["seed"], scores[key], scores["curve"], strict=True)
-    late = plan.about.late
+    late = plan.benchmark.late
     at_cost = [
         late_mean(curve, late, min(1.0, spent[place, seed] / cost) if cost else 1.0)
         for place, seed, cost, curve in runs
@@ -161,7 +162,7 @@ def _contrast(plus: pd.Series[float], minus: pd.Series[float]) -> effects.Effect
 def _mean_trials(plan: Plan) -> pd.DataFrame:
     """Return a line for each method and setting with all trials: the mean of their scores."""
     lines = [
-        (method, plan.dataset(place), place, plan.about.seed, float(np.mean([mean for _, mean, _ in trials])))
+        (method, plan.dataset(place), place, plan.benchmark.seed, np.mean([mean for _, mean, _ in trials]))
         for (method, place), trials in plan.measured(TRIALS).items()
         if len(trials) == plan.params.tune.trials
     ]

@@ -50,7 +50,7 @@ def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str,
     """Return the reports of final runs, with the queries of their ``cells``."""
     compared = {
         "effects": ("Effects", "Effects over data sets", {"": (*plan.params.datasets,)}),
-        "kinds": ("Kinds of skew", "Effects by skew", plan.about.kinds),
+        "kinds": ("Kinds of skew", "Effects by skew", plan.benchmark.kinds),
     }
 
     def figure(published: str, title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
@@ -121,21 +121,19 @@ class Board(Target):
         missing = "" if count == len(sources.runs) else f"{count} of {len(sources.runs)} runs are here."
         note = f"{content.note} Protocol {self.plan.protocol}."
         sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(cells))
-        caption = captions.compose(sentences, self.published, sources.about, origin=origin)
+        caption = captions.compose(sentences, self.published, sources.declared, origin=origin)
         name, rows = f"{sources.paper}-{sources.name}", tuple(content.rows)
         grid = Grid(name, columns, rows, caption, self.heading, self.words)
         write_grid(grid, stated, outputs, sources.layout)
 
 
-def boards(plan: Plan, cells: Asked, about: Mapping[str, tuple[str, Say, str]]) -> dict[str, Target]:
-    """Return boards of words by name; ``about`` has the title's end, what is said, and the rows' heading."""
+def boards(plan: Plan, cells: Asked, parts: Mapping[str, tuple[str, Say, str]]) -> dict[str, Target]:
+    """Return boards of words by name; ``parts`` has the title's end, what is said, and the rows' heading."""
     title = plan.params.title.rstrip("?.")
     shared: dict[str, Any] = {"queries": lambda params: cells, "plan": plan, "words": True}
     return {
-        name: Board(
-            title=f"{title}: {words}", published=name.capitalize(), say=say, heading=heading, **shared
-        )
-        for name, (words, say, heading) in about.items()
+        name: Board(title=f"{title}: {end}", published=name.capitalize(), say=say, heading=heading, **shared)
+        for name, (end, say, heading) in parts.items()
     }
 
 
@@ -145,12 +143,12 @@ def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
         for line in frame.to_dict("records")
     ]
-    about = plan.about
-    family = ", ".join(f"{key} ({len(methods)})" for key, methods in about.families.items())
+    base, margin = plan.labels[plan.benchmark.base], plan.benchmark.margin
+    family = ", ".join(f"{key} ({len(methods)})" for key, methods in plan.benchmark.families.items())
     note = (
-        f"Effects: points against {plan.labels[about.base]}, means over data sets of means over settings and "
+        f"Effects: points against {base}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
-        f"by Holm within families of methods: {family}. Verdicts: at {about.margin:g} points, from {FEWEST} "
+        f"by Holm within families of methods: {family}. Verdicts: at {margin:g} points, from {FEWEST} "
         "data sets on. E(n): expected points of the best of n trials against the base's best of all, on rows "
         "to choose by. Mean rank: over the settings that all ranked methods have. Bytes, rows: against the "
         "base, a row without a gradient counting a third. Diverged: share of final runs. Missing: settings "
@@ -167,7 +165,7 @@ def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
         if name in mean and any(
             isinstance(change, TimesParams) and change.times < 1 for change in changes.values()
         ):
-            gaps = (mean[name] - mean[plan.about.base]).dropna().round(DIGITS)
+            gaps = (mean[name] - mean[plan.benchmark.base]).dropna().round(DIGITS)
             where = ", ".join(str(place) for place in gaps.index[gaps >= 0]) or "none"
             text += f" {plan.labels[name]} is not below the base in {sum(gaps >= 0)} of {len(gaps)}: {where}."
     return text
@@ -187,7 +185,7 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
             "workload": place,
             "dataset": plan.dataset(place),
             "seed": facts.run.seed,
-            "score": late_mean(curve(facts), plan.about.late),
+            "score": late_mean(curve(facts), plan.benchmark.late),
             "curve": curve(facts),
             "traffic": float(facts.history[["bytes_down", "bytes_up"]].to_numpy().sum()),
             "work": facts.summary.get("rows_gradient", 0) + FORWARD * facts.summary.get("rows_forward", 0),
@@ -209,7 +207,7 @@ def complete(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
 
 def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
     """Return the effect of each method but the base, the largest first."""
-    complete_runs, base = complete(plan, run_scores), plan.about.base
+    complete_runs, base = complete(plan, run_scores), plan.benchmark.base
     gains = {name: effects.effect(complete_runs, name, base) for name in plan.labels if name != base}
     known = {name: effect for name, effect in gains.items() if effect is not None}
     return dict(sorted(known.items(), key=lambda item: -item[1].mean))
@@ -217,26 +215,26 @@ def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
 
 def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     """Return a line a method: its effect, what is sure of it, its rank, and what it costs."""
-    about, complete_runs = plan.about, complete(plan, run_scores)
+    benchmark, complete_runs = plan.benchmark, complete(plan, run_scores)
     gains = found_effects(plan, run_scores)
-    p = effects.corrected(gains, about.families)
-    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([about.base, *plan.rivals])])
+    p = effects.corrected(gains, benchmark.families)
+    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([benchmark.base, *plan.rivals])])
     worth = expected(plan).to_dict("index")
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
     lines, ran = [], {*run_scores["method"]}
     shown = [name for name in plan.labels if name in ran or name not in plan.controls]
     shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
     for name in shown:
-        line: dict[str, Any] = {"row": name, "verdict": "base" if name == about.base else ""}
+        line: dict[str, Any] = {"row": name, "verdict": "base" if name == benchmark.base else ""}
         planned = sum(method == name for method, _ in plan.cells)
         line["missing"] = planned - complete_runs[complete_runs["method"] == name]["workload"].nunique()
         if effect := gains.get(name):
             interval = f"{effect.low:+.2f} to {effect.high:+.2f}"
             line |= {"effect": effect.mean, "interval": interval, "low": effect.low, "high": effect.high}
-            line |= {"verdict": effect.verdict(about.margin), "p": p.get(name), "sets": str(effect.sets)}
+            line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "sets": str(effect.sets)}
             line |= {"wins": effect.wins}
-        if effect or name == about.base:
-            line |= {key: float((costs[key][name] / costs[key][about.base]).mean()) for key in COSTLY}
+        if effect or name == benchmark.base:
+            line |= {key: float((costs[key][name] / costs[key][benchmark.base]).mean()) for key in COSTLY}
         if name in worth:
             best = list(worth[name].values())
             line |= {"few": best[:FEW][-1], "all": best[-1]}
@@ -264,7 +262,7 @@ def expected(plan: Plan) -> pd.DataFrame:
     ]
     keys = ["method", "dataset", "workload"]
     best = pd.DataFrame(lines, columns=[*keys, *numbers]).set_index(keys)
-    tuned = best[best.index.get_level_values("method") == plan.about.base][numbers[-1]]
+    tuned = best[best.index.get_level_values("method") == plan.benchmark.base][numbers[-1]]
     apart = best.sub(tuned.droplevel(["method", "dataset"]), axis=0, level="workload")
     return apart.groupby(keys[:2]).mean().groupby("method").mean()
 
@@ -274,7 +272,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     sets = {place: plan.places[place].dataset for _, place in inputs.cells}
     by_kind = {kind: [place for place, key in sets.items() if key in names] for kind, names in kinds.items()}
     groups = {kind.replace("_", " "): places for kind, places in by_kind.items() if places}
-    run_scores, margin = scores(plan, inputs.cells), plan.about.margin
+    run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
     order = [*reversed(found_effects(plan, run_scores))]
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
@@ -290,7 +288,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
             lines.append((name, group or "all", effect.mean, effect.low, effect.high, effect.sets))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
-    panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.about.base]}")
+    panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.benchmark.base]}")
     numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
     notes = [
         f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
@@ -308,7 +306,7 @@ def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
 
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
-    base = plan.labels[plan.about.base]
+    base = plan.labels[plan.benchmark.base]
     note = (
         f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over data sets."
     )
@@ -323,7 +321,7 @@ def _steps(plan: Plan, frame: pd.DataFrame, across: str, up: str, note: str) -> 
     axes = figure.subplots()
     named = [str(name) for name in frame.index]
     if len(named) > MOST_NAMED:
-        first = {plan.about.base, *next(iter(plan.about.families.values()))}
+        first = {plan.benchmark.base, *next(iter(plan.benchmark.families.values()))}
         grey = frame.drop(index=[*first], errors="ignore")
         axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8)
         named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."

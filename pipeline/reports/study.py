@@ -64,8 +64,8 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
     """
     splits = [
         (f"datasets.{name}.splits.{split}", split, section.model_extra or {})
-        for name, about in params.datasets.items()
-        for split, section in about.splits.items()
+        for name, dataset in params.datasets.items()
+        for split, section in dataset.splits.items()
     ]
     named = {**params.regimes, **params.datasets, **{split: section for _, split, section in splits}}
     for number, entry in enumerate(params.chosen):
@@ -79,7 +79,7 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
     bare = [where for where, _, section in splits if not section.get("selection")]
     if params.tune.held_out == "selection" and tuned(params) and bare:
         raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
-    used = {f"datasets.{name}.tune": about.tune for name, about in params.datasets.items()}
+    used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
     used |= {f"report.{key}": getattr(report, key) for key in ("controls", "headlines", "factorial")}
     unused = [key for key, value in used.items() if value and params.benchmark is None]
     if unused:

@@ -60,10 +60,10 @@ def label(name: str) -> str:
 
 def labels(sources: Sources) -> Labels:
     """Return the printed label of each row and of each column of a target, by key."""
-    about, params = sources.target, sources.params
+    target, params = sources.target, sources.params
     rows = {row: label(row) for row, _ in sources.cells}
-    columns = {column: sources.about.datasets.get(column, column) for _, column in sources.cells}
-    return {**rows, **about.row_labels(params)}, {**columns, **about.column_labels(params)}
+    columns = {column: sources.declared.datasets.get(column, column) for _, column in sources.cells}
+    return {**rows, **target.row_labels(params)}, {**columns, **target.column_labels(params)}
 
 
 def _known(name: str) -> Plugin | None:

@@ -105,10 +105,10 @@ class Table(Target):
         results.refuse_changed(sources.runs, sources.root)
         cells = results.read(sources.cells, sources.root, sources.among)
         columns = self.columns(sources.params)
-        numbers = sources.about.numbers
+        numbers = sources.declared.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)
-        grid = arrange(frame, self, columns, sources.about, labels, origin_of(results.each_once(cells)))
+        grid = arrange(frame, self, columns, sources.declared, labels, origin_of(results.each_once(cells)))
         write_grid(grid, frame, outputs, sources.layout)
 
 

@@ -35,14 +35,14 @@ class Plan:
 
     name: str
     params: StudyParams
-    about: BenchmarkParams
+    benchmark: BenchmarkParams
     places: Mapping[str, Setting]
     labels: Mapping[str, str]
 
     @property
     def rivals(self) -> list[str]:
         """The methods that are compared with the base, family by family."""
-        return [name for family in self.about.families.values() for name in family]
+        return [name for family in self.benchmark.families.values() for name in family]
 
     @cached_property
     def protocol(self) -> str:
@@ -59,25 +59,25 @@ class Plan:
     @cached_property
     def cells(self) -> list[Cell]:
         """Each method with each setting in which it runs."""
-        omitted = {key: self.about.omit.get(setting.dataset, ()) for key, setting in self.places.items()}
+        omitted = {key: self.benchmark.omit.get(setting.dataset, ()) for key, setting in self.places.items()}
         return [(key, place) for key in self.labels for place in self.places if key not in omitted[place]]
 
     @cached_property
     def rows(self) -> dict[str, str]:
         """What rows of each method's trials begin with; trials of another protocol have another one."""
         shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
-        shared |= self.about.model_dump(mode="json", include={"late"}, exclude_defaults=True)
+        shared |= self.benchmark.model_dump(mode="json", include={"late"}, exclude_defaults=True)
         entries: dict[str, Any] = {
             key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
         }
         controls = self.params.report.model_dump(mode="json")["controls"]
-        entries |= {key: [entries[self.about.base], changes] for key, changes in controls.items()}
+        entries |= {key: [entries[self.benchmark.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
 
     def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
         setting, control = self.places[place], self.controls.get(method, {})
-        method = self.about.base if control else method
+        method = self.benchmark.base if control else method
         values = tried(self.params, method, setting.dataset)
         draw = f"{setting.dataset}{control.get(DRAW, '')}"
         trial = candidates(self.params.tune, values, draw)[number]
@@ -97,7 +97,8 @@ class Plan:
         They are read from a stage's csv, the kept one and that of here; of two lines the latter counts. Lines
         of other seeds don't count.
         """
-        seeds = {str(seed) for seed in (self.about.seed, *(self.about.seeds if stage == AGAIN else ()))}
+        further = self.benchmark.seeds if stage == AGAIN else ()
+        seeds = {*map(str, (self.benchmark.seed, *further))}
         lines: dict[Cell, Mapping[str, str]] = {}
         for path in (folder / self.name / f"{stage}.csv" for folder in (REFERENCE, REPORTS)):
             text = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
@@ -159,9 +160,9 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells:
         columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in plan.places.items()),
         rows=lambda params: names,
         queries=lambda params: cells,
-        measure=lambda facts, column: late_mean(curve(facts), plan.about.late),
+        measure=lambda facts, column: late_mean(curve(facts), plan.benchmark.late),
         dataset=lambda row, column: plan.dataset(column),
-        when=f"mean over the last {plan.about.late:.0%} of the rounds",
+        when=f"mean over the last {plan.benchmark.late:.0%} of the rounds",
         test="none",
         heading=heading,
         note=f"Protocol {plan.protocol}." + " Controls don't compete." * bool(controls),

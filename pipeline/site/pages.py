@@ -98,7 +98,7 @@ def every(survey: Survey, root: Path) -> Results:
         values = {**answer, "claims": judged, "first": next(decisive, ""), "readme": _readme(key)}
         add("paper", f"papers/{key}", measured, **values)
     for key, targets in built.items():
-        add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].about, quiet=_quiet(targets))
+        add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].declared, quiet=_quiet(targets))
     return Results((*survey.kept, *survey.own.values()), pages, data)
 
 
@@ -135,7 +135,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     drawn = sorted(targets, key=lambda shown: shown.target.kind != "curves")
     return {
         "key": key,
-        "paper": targets[0].about,
+        "paper": targets[0].declared,
         "best": best,
         "verdict": _verdict(best),
         "lines": lines,
@@ -145,7 +145,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
         "kept": len(targets) - len(missing),
         "missing": [
-            {"heading": shown.heading, "about": shown.target, "name": shown.name, **cost_of([shown], guess)}
+            {"heading": shown.heading, "target": shown.target, "name": shown.name, **cost_of([shown], guess)}
             for shown in missing
         ],
         "cost": cost_of(missing, guess),

@@ -105,7 +105,7 @@ class TargetStatus(Sources):
     @property
     def scaled(self) -> bool:
         """Whether what it shows changes with the papers' scale."""
-        return self.target.scaled and not self.about.is_study
+        return self.target.scaled and not self.declared.is_study
 
     @property
     def heading(self) -> str:

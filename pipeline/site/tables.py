@@ -51,7 +51,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, ours: Mapping[C
         KeyError: the csv's cells are not those that the parameters ask for.
     """
     columns = table.columns(shown.params)
-    grid = arrange(frame, table, columns, shown.about, table.row_labels(shown.params))
+    grid = arrange(frame, table, columns, shown.declared, table.row_labels(shown.params))
     judged = not watermark(shown.scale)
 
     def cell(row: str, column: Column, printed: PrintedCell) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, ours: Mapping[C
         return {
             "printed": printed,
             "distance": distance(line, line["published_unit"], decimals) if judged else None,
-            "about": _about(line),
+            "remark": _remark(line),
             "own": with_std(our_line["mean"], our_line["std"]) if our_line else "–",
             "place": shown.places.get((row, column.key)),
         }
@@ -95,7 +95,7 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     ]
 
 
-def _about(line: Line) -> str:
+def _remark(line: Line) -> str:
     """Return the text shown on hovering: n, deviation, published number."""
     seeds, published = line.get("seeds", math.nan), with_std(line["published_mean"], line["published_std"])
     parts = [

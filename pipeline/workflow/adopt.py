@@ -50,7 +50,7 @@ class Decision:
 def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
     """Check all partitions, finished runs and reports that are here; changes nothing."""
     decision = Decision()
-    for paper, about in catalogue.papers.items():
+    for paper, declared in catalogue.papers.items():
         if not any((root / place / paper).exists() for place in (RESULTS, REPORTS)):
             continue
         runs, _, divisions = catalogue.planned(paper)
@@ -62,13 +62,13 @@ def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
             if (root / folder / SUMMARY).exists():
                 good = finished(root / folder, stated(run))
                 decision.judge(folder, _files(root / folder), good, [run.partition])
-        for name in about.targets:
+        for name in declared.targets:
             files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
             if is_partial(files):
                 continue
             sources = catalogue.sources(paper, name, root)
             decision.judge(f"reports/{paper}/{name}", files, is_sound(sources), sources.owners)
-        tables = [name for name, target in about.targets.items() if target.kind == "table"]
+        tables = [name for name, target in declared.targets.items() if target.kind == "table"]
         path = root / REPORTS / paper / dvc.METRICS
         files = [path] if path.is_file() else []
         reports = [f"reports/{paper}/{name}" for name in tables]

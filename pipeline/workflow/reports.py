@@ -75,10 +75,10 @@ class ReportFiles:
         self.files = {
             paper: [
                 f"reports/{paper}/{name}.{ending}"
-                for name, target in about.targets.items()
+                for name, target in declared.targets.items()
                 for ending in (*target.files, *(() if target.drawn else self.printed))
             ]
-            for paper, about in catalogue.papers.items()
+            for paper, declared in catalogue.papers.items()
         }
         names = [Path(path).name for path in self.files[self.primary]]
         self.top = one_of(names)
@@ -94,7 +94,7 @@ class ReportFiles:
 
     def numbers(self) -> list[str]:
         """Return the numbers of all papers' reports, which the fidelity board compares."""
-        printed = (paper for paper, about in self.catalogue.papers.items() if not about.is_study)
+        printed = (paper for paper, declared in self.catalogue.papers.items() if not declared.is_study)
         return [path for paper in printed for path in self.files[paper] if path.endswith(".csv")]
 
     @cached_property

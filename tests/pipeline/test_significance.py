@@ -142,7 +142,7 @@ def test_fewer_than_five_pairs_are_not_tested_and_the_caption_says_so(pairs: int
     grid = grid_of(rows, test, seeds=pairs)
     assert "underlined" not in marked(grid).values()
     assert "No test of significance: fewer than five pairs of runs." in grid.caption.text
-    assert not any("p =" in cell.about for _, (cell,) in grid.rows)
+    assert not any("p =" in cell.remark for _, (cell,) in grid.rows)
     assert "nderlined" not in grid.caption.text
 
 

@@ -147,7 +147,7 @@ def test_hours_on_one_core_are_those_of_runs_without_a_gpu() -> None:
     }
     runs = [SimpleNamespace(folder=name) for name in known]
     shown: Any = SimpleNamespace(paper="rfedavg", kept=True, runs=runs, target=SimpleNamespace(kind="table"))
-    shown.about, shown.files = None, {}
+    shown.declared, shown.files = None, {}
     evidence = {name: SimpleNamespace(facts=facts) for name, facts in known.items()}
     survey: Any = SimpleNamespace(reference=[shown], evidence=evidence, own={})
     unused: Any = None

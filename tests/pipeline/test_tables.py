@@ -133,7 +133,7 @@ def test_an_average_that_lacks_a_column_is_missing(tmp_path: Path) -> None:
     grid = arrange(frame, TABLE, COLUMNS_OF, PAPER, origin="Commit abc1234567, newest run 2023-01-02.")
     cells = dict(grid.rows)["FedAvg"]
     assert (cells[1].mean, cells[1].mark) == ("–", "")
-    assert cells[1].about.startswith("1 of 3 runs")
+    assert cells[1].remark.startswith("1 of 3 runs")
 
 
 def test_one_seed_has_no_spread(tmp_path: Path) -> None:
