@@ -87,7 +87,7 @@ def settings(params: StudyParams) -> dict[str, Setting]:
     grid, variants = _of(COLUMNS, params)
     for regime, (dataset, section) in product(params.regimes, params.datasets.items()):
         for split in section.splits:
-            known = known_there(params, dataset, split)
+            known = setting_keys(params, dataset, split)
             all_known.append(known)
             over = (regime, dataset) if len(params.regimes) > 1 else (dataset,)
             group = ", ".join(labels.get(name, name) for name in reversed(over))
@@ -99,7 +99,7 @@ def settings(params: StudyParams) -> dict[str, Setting]:
     return columns
 
 
-def known_there(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:
+def setting_keys(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:
     """Return the keys of a specification of runs on a data set's split, by section, but the method's."""
     section, where = params.datasets[dataset], f"datasets.{dataset}"
     return {

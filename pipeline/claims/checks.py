@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, mo
 
 from fedcore.base.lazy import scipy
 from fedcore.base.options import Options
-from pipeline.reports.significance import ALPHA, holm, paired, parsed
+from pipeline.reports.significance import ALPHA, holm, paired, parse_samples
 
 Cell = tuple[str, str]
 Means = Mapping[Cell, Any]
@@ -330,7 +330,7 @@ class Significant(Check):
 
     def read(self, line: Mapping[Any, Any]) -> Any:
         """Return the runs' numbers by partition and seed, their mean and their deviation."""
-        return parsed(line.get("values")), float(line["mean"]), float(line["std"])
+        return parse_samples(line.get("values")), float(line["mean"]), float(line["std"])
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells of the column; those of all columns, where p is corrected for all."""

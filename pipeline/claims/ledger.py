@@ -21,7 +21,7 @@ from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
 from pipeline.claims.checks import CHECKS, Cell, Check, Judgement
 from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_STAND_IN, stands_in
-from pipeline.reports.significance import parsed
+from pipeline.reports.significance import parse_samples
 
 LEDGER = "claims.yaml"
 ZEROS = "zeros"
@@ -255,7 +255,7 @@ def shared_means(cells: Lines) -> dict[Cell, float]:
     means = {cell: float(line["mean"]) for cell, line in cells.items() if ZEROS in line}
     rest = {cell: line for cell, line in cells.items() if cell not in means}
     for column in dict.fromkeys(column for _, column in rest):
-        samples = {cell: parsed(line.get("values")) for cell, line in rest.items() if cell[1] == column}
+        samples = {c: parse_samples(line.get("values")) for c, line in rest.items() if c[1] == column}
         shared = set.intersection(*(set(sample) for sample in samples.values()))
         for cell, sample in samples.items():
             if sample.keys() == shared:

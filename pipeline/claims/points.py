@@ -16,7 +16,7 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, keys_of, validate
 from fedcore.spec import Evaluation
-from pipeline.catalogue.grids import Changes, known_changes, known_there, options_of
+from pipeline.catalogue.grids import Changes, known_changes, options_of, setting_keys
 from pipeline.catalogue.schema import Key, PaperParams
 from pipeline.catalogue.targets import Query
 from pipeline.claims.ledger import FOLDER
@@ -111,22 +111,22 @@ def load(path: Path) -> dict[str, Point]:
     return {name: validate(Point, values, f"{path}: {name}") for name, values in entries.items()}
 
 
-def asked(params: PaperParams, query: Query, point: Point, alternative: str) -> Changes:
+def changes_of(params: PaperParams, query: Query, point: Point, alternative: str) -> Changes:
     """Return what an alternative changes in the runs of a query, as far as they have what it changes."""
     if point.only and {query.algorithm, query.dataset}.isdisjoint(point.only):
         return ()
-    return applied(params, query, point.alternatives[alternative].changes or {})
+    return applicable(params, query, point.alternatives[alternative].changes or {})
 
 
-def applied(params: PaperParams, query: Query, changes: Mapping[str, Any]) -> Changes:
+def applicable(params: PaperParams, query: Query, changes: Mapping[str, Any]) -> Changes:
     """Return those of the changes whose keys the runs of a query have."""
     name = params.algorithms[query.algorithm].name or query.algorithm
-    known = known_there(params, query.dataset, query.split) | {"evaluation": keys_of(Evaluation)}
+    known = setting_keys(params, query.dataset, query.split) | {"evaluation": keys_of(Evaluation)}
     known["algorithm"] = options_of("algorithm", name, "algorithm")
     return known_changes(changes, known)
 
 
-def taken_of(measure: Measure, facts: RunFacts, column: str) -> float | None:
+def accuracy_by(measure: Measure, facts: RunFacts, column: str) -> float | None:
     """Return the test accuracy of a run in per cent that a measure takes; None if it diverged."""
     if facts.final is None:
         return None

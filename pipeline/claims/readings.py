@@ -24,10 +24,10 @@ from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Paper, Query, Target
 from pipeline.claims.design import design, shares
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
-from pipeline.claims.points import FILE, Point, applied, asked, points, taken_of
+from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
-from pipeline.reports.significance import parsed
+from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table, tidy
 
 ENDING = "_readings"
@@ -89,7 +89,7 @@ class Space:
         """Yield the keys of ``changes`` that none of these runs has."""
         for key, value in self.section.changes.items():
             queries = chain.from_iterable(self.asked_of(params).values())
-            if not any(applied(params, query, {key: value}) for query in queries):
+            if not any(applicable(params, query, {key: value}) for query in queries):
                 yield key
 
     def cells(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
@@ -107,15 +107,15 @@ class Space:
 
     def _changes(self, params: PaperParams, query: Query, taken: Mapping[str, str]) -> Changes:
         """Return the query's changes, then those of all readings, then those of one reading."""
-        by_point = (asked(params, query, self.points[key], choice) for key, choice in taken.items())
-        return tuple(chain(query.changes, applied(params, query, self.section.changes), *by_point))
+        by_point = (changes_of(params, query, self.points[key], choice) for key, choice in taken.items())
+        return tuple(chain(query.changes, applicable(params, query, self.section.changes), *by_point))
 
     def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> pd.DataFrame:
         """Return the table's tidy lines in one reading, with their distance from the print in margins."""
         table = self.table
         for key, choice in taken.items():
             if kind := self.points[key].alternatives[choice].measure:
-                table = replace(table, measure=partial(taken_of, kind))
+                table = replace(table, measure=partial(accuracy_by, kind))
         splits = {cell: cell[1].partition("@") for cell in inputs.cells}
         cells = {(cell[0], part[0]): inputs.cells[cell] for cell, part in splits.items() if part[2] == name}
         columns = table.columns(inputs.params)
@@ -123,7 +123,7 @@ class Space:
         return frame.assign(away=frame["difference"].abs() / frame["margin"])
 
 
-def declared(paper: str, declared: Paper, params: PaperParams) -> dict[str, Target]:
+def readings_targets(paper: str, declared: Paper, params: PaperParams) -> dict[str, Target]:
     """Return the targets of the readings that a paper's parameters ask for.
 
     Raises:
@@ -207,7 +207,7 @@ def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
         (
             (cell, pair.rpartition("/")[2], abs(value - mean) / margin)
             for cell, (text, mean, margin) in enumerate(columns)
-            for pair, value in parsed(text).items()
+            for pair, value in parse_samples(text).items()
         ),
         columns=["cell", "seed", "away"],
     )

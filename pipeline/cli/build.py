@@ -50,10 +50,11 @@ def build(
     catalogue = catalogue_of(PARAMS, scale, studies=studies)
     config = [f"studies={json.dumps([*map(str, studies)])}"] if studies else []
     paths = [path_of(catalogue, target) for target in targets]
-    raise typer.Exit(made(paths, cores, scale, config, dry_run=dry_run, quiet=quiet, verbose=verbose))
+    options = {"dry_run": dry_run, "quiet": quiet, "verbose": verbose}
+    raise typer.Exit(run_snakemake(paths, cores, scale, config, **options))
 
 
-def made(
+def run_snakemake(
     paths: Iterable[str],
     cores: int | None,
     scale: str | None,

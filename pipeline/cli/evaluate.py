@@ -24,7 +24,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import EDITIONS
 from pipeline.cli.names import PARAMS, TEMPLATES
 from pipeline.fidelity import package
-from pipeline.fidelity.evaluation import TOLERANCE, Check, Evaluation, Unit
+from pipeline.fidelity.evaluation import TOLERANCE, Evaluation, Recheck, Unit
 from pipeline.fidelity.evaluation import evaluate as make_again
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports import REPORTS
@@ -67,7 +67,7 @@ def evaluate(
         shutil.rmtree(OUT / "work")
     began = time.monotonic()
 
-    def note(what: Check | str) -> None:
+    def note(what: Recheck | str) -> None:
         say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
@@ -120,7 +120,7 @@ def _paper(evaluation: Evaluation, paper: str) -> dict[str, Any]:
     }
 
 
-def _check(catalogue: Catalogue, check: Check) -> dict[str, Any]:
+def _check(catalogue: Catalogue, check: Recheck) -> dict[str, Any]:
     unit, counted = check.unit, Counter[str](check.outcomes)
     parts = (f"{outcome} {count}x" if len(counted) > 1 else outcome for outcome, count in counted.items())
     return {

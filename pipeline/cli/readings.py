@@ -13,7 +13,7 @@ from fedcore.cli.options import Json, show
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import ENDING, nearest, sentences
-from pipeline.cli.build import Cores, DryRun, made
+from pipeline.cli.build import Cores, DryRun, run_snakemake
 from pipeline.cli.cost import bill, text
 from pipeline.cli.names import PARAMS, Report, Scale
 from pipeline.papers import build_catalogue, catalogue_of
@@ -61,7 +61,7 @@ def readings(
     cost = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
     say(*text(cost), error=as_json)
     name, more = str(report.with_suffix("")), [f"scales={json.dumps(change)}"]
-    code = made([name], cores, scale, more, dry_run=dry_run)
+    code = run_snakemake([name], cores, scale, more, dry_run=dry_run)
     lines = [] if code or dry_run else sentences(pd.read_csv(report))
     show(as_json, {"cost": cost, "report": report, "sentences": lines}, lines)
     raise typer.Exit(code)

@@ -20,14 +20,14 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.reference import HASHES, history
 from pipeline.reports import REPORTS
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, read_histories, read_runs, told
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, filled, read_histories, read_runs
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
 RESERVE = 0.05  # of the time, for the reports
 SLOWEST = 1.3  # times as long as the runs so far: a cell that may take that long still has to fit
 SAME, CLOSE, OTHER = "the same bytes", "the same numbers", "other numbers"
-Kept = Mapping[str, Any]
+KeptLine = Mapping[str, Any]
 
 
 class Unit(NamedTuple):
@@ -38,7 +38,7 @@ class Unit(NamedTuple):
     row: str
     column: str
     runs: Sequence[PlannedRun]
-    kept: Sequence[Kept]
+    kept: Sequence[KeptLine]
 
     @property
     def seconds(self) -> float:
@@ -53,7 +53,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Check:
+class Recheck:
     """A cell or figure that was made again.
 
     Attributes:
@@ -86,7 +86,7 @@ class Evaluation:
         interrupted: whether it ended before its time.
     """
 
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Recheck] = field(default_factory=list)
     rebuilt: dict[str, bool] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     left: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def evaluate(
     root: Path,
     settings: Settings,
     seed: int = 0,
-    note: Callable[[Check | str], None] = lambda what: None,
+    note: Callable[[Recheck | str], None] = lambda what: None,
     folder: Path = REFERENCE,
     fill: bool = False,
 ) -> Evaluation:
@@ -157,13 +157,13 @@ def evaluate(
     return evaluation
 
 
-def kept_runs(path: Path, device: str) -> dict[str, Kept]:
+def kept_runs(path: Path, device: str) -> dict[str, KeptLine]:
     """Return a paper's kept runs by folder, those that a device like this one made; none if it has none."""
     lines = read_runs(path).set_index("run").to_dict("index")
-    return {str(run): line for run, line in lines.items() if told(line).get("device", device) == device}  # type: ignore[misc]
+    return {str(run): line for run, line in lines.items() if filled(line).get("device", device) == device}  # type: ignore[misc]
 
 
-def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Kept]], folder: Path) -> Iterator[Unit]:
+def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, KeptLine]], folder: Path) -> Iterator[Unit]:
     """Yield the cells of kept tables, and the kept figures, whose runs are all kept as they are asked for."""
     for paper, target, about in catalogue.targets():
         if not kept.get(paper) or not (folder / paper / f"{target}.csv").exists() or about.needs != "runs":
@@ -200,7 +200,7 @@ def without_history(units: Iterable[Unit], folder: Path) -> list[Unit]:
     return sorted(lacking, key=lambda unit: unit.seconds)
 
 
-def keep_histories(check: Check, root: Path, folder: Path) -> None:
+def keep_histories(check: Recheck, root: Path, folder: Path) -> None:
     """Keep the histories of those runs of a check that agree and have none yet."""
     path = folder / check.unit.paper / HISTORIES
     with_history = {*read_histories(path)["run"]}
@@ -209,7 +209,7 @@ def keep_histories(check: Check, root: Path, folder: Path) -> None:
         add_histories(new, path)
 
 
-def again(unit: Unit, root: Path, settings: Settings) -> Check:
+def again(unit: Unit, root: Path, settings: Settings) -> Recheck:
     """Make the runs of a cell or figure from their specifications, and compare them with the kept ones.
 
     Raises:
@@ -222,10 +222,10 @@ def again(unit: Unit, root: Path, settings: Settings) -> Check:
             run(dict(plan.spec), root / plan.folder, of_code, progress=False)
         compared.append(compare(root / plan.folder, line))
     outcomes, differences = zip(*compared, strict=True)
-    return Check(unit, outcomes, max(differences), time.monotonic() - began)
+    return Recheck(unit, outcomes, max(differences), time.monotonic() - began)
 
 
-def compare(folder: Path, line: Kept) -> tuple[str, float]:
+def compare(folder: Path, line: KeptLine) -> tuple[str, float]:
     """Return how a run's files agree with what is kept of it, and their largest relative difference."""
     summary = read_object(folder / SUMMARY)
     if any(summary[name] != line[name] for name in HASHES) or summary["status"] != line["status"]:

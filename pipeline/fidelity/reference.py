@@ -25,21 +25,23 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
 from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_runs
 from pipeline.reports.render import md_table
-from pipeline.reports.results import RunFacts, earlier_cells, made, read_history, refuse_changed
+from pipeline.reports.results import RunFacts, earlier_cells, is_made, read_history, refuse_changed
 
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeepResult:
     """What was written, and the reports that were not, with the reason."""
 
     written: tuple[Path, ...]
     left: Mapping[str, str]
 
 
-def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE) -> Kept:
+def keep(
+    catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE
+) -> KeepResult:
     """Write reports, named ``<paper>/<target>``, as far as their runs exist, and a line for each of these.
 
     The catalogue is at the scale that is kept, and ``root`` holds results/.
@@ -54,7 +56,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
         paper, target = name.split("/")
         sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
         partitions, among = sources.target.needs == "partitions", sources.among
-        ended = [run for run in sources.runs if made(run, root, partitions, among)]
+        ended = [run for run in sources.runs if is_made(run, root, partitions, among)]
         if sources.target.kind == "curves":
             ended = [run for run in ended if RunFacts(run, root, among).has_history]
         if not partitions:
@@ -74,7 +76,7 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
             written.append(add_runs(lines, folder / paper / RUNS))
             histories = [history(name, root / name) for name in paper_runs]
             written.append(add_histories(histories, folder / paper / HISTORIES))
-    return Kept(tuple(written), left)
+    return KeepResult(tuple(written), left)
 
 
 def _lacking(sources: Sources, folders: set[str]) -> str:

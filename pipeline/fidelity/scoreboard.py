@@ -20,7 +20,7 @@ from pipeline.papers import papers
 from pipeline.reports import figures
 from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
 from pipeline.reports.kept import SHORTER
-from pipeline.reports.render import md_table, number
+from pipeline.reports.render import in_print, md_table
 from pipeline.reports.results import REPRODUCTION
 
 SAME = 1 - 1e-9
@@ -157,7 +157,7 @@ def markdown(frame: pd.DataFrame) -> str:
     tables = []
     for headings in (CELLS, ORDER):
         names = [*KEYS.values(), *(f"{name}:" for name in headings.values())]
-        shown = frame[[*headings]].map(number, form="{:.3g}")
+        shown = frame[[*headings]].map(in_print, form="{:.3g}")
         tables.append(md_table(names, frame[[*KEYS]].join(shown).to_numpy()))
     return "\n".join(tables)
 

@@ -14,8 +14,8 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import StudyError, configuration, load, overlay, with_studies
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Paper
-from pipeline.claims import readings
-from pipeline.reports.study import declared
+from pipeline.claims.readings import readings_targets
+from pipeline.reports.study import study_paper
 
 FOLDER = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
     """
     params = load(config)
     studies = {
-        name: declared(params.files[name], paper_params)
+        name: study_paper(params.files[name], paper_params)
         for name, paper_params in params.papers.items()
         if isinstance(paper_params, StudyParams)
     }
@@ -47,7 +47,7 @@ def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
     all_papers = {**papers(), **studies}
     for name, paper_params in params.papers.items():
         try:
-            more = readings.declared(name, all_papers[name], paper_params) if name in all_papers else {}
+            more = readings_targets(name, all_papers[name], paper_params) if name in all_papers else {}
         except SpecError as error:
             raise params.refusal(name, error) from None
         if more:

@@ -9,7 +9,7 @@ from fedcore.base.files import digest, read_object, sha256_file, write_json
 from fedcore.execution.integrity import PROVENANCE, STATISTICS, file_changes, read_sealed, sealed
 from pipeline.catalogue.targets import Sources
 from pipeline.reports.kept import line_of
-from pipeline.reports.results import made
+from pipeline.reports.results import is_made
 
 REPORTS = Path("reports")
 OLD = 86400.0
@@ -23,7 +23,7 @@ def build_report(sources: Sources) -> list[Path]:
     """
     partitions = sources.target.needs == "partitions"
     for run, folder in zip(sources.runs, sources.owners, strict=True):
-        if not made(run, sources.root, partitions):
+        if not is_made(run, sources.root, partitions):
             raise DataError(f"{folder}: not made, but reports/{sources.paper}/{sources.name} needs it")
     outputs = sources.target.paths(_folder(sources), sources.name)
     sources.build(outputs)
@@ -95,7 +95,7 @@ def write_partial(sources: Sources) -> list[Path]:
     folder, name = _folder(sources), f"reports/{sources.paper}/{sources.name}"
     if sources.target.kind != "table":
         raise DataError(f"{name}: is no table")
-    if not any(made(run, sources.root) for run in sources.runs):
+    if not any(is_made(run, sources.root) for run in sources.runs):
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)
     sources.build(outputs)

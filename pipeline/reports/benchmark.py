@@ -19,7 +19,7 @@ from pipeline.reports.standings import standings
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
 
-def declared(name: str, params: StudyParams, places: Mapping[str, Setting]) -> dict[str, Target]:
+def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setting]) -> dict[str, Target]:
     """Return a benchmark's reports.
 
     Raises:

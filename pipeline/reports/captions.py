@@ -46,7 +46,7 @@ def watermark(scale: str) -> str:
 
 def spread(samples: Iterable[object]) -> str:
     """Say what a number with ± means, from the cells' ``values``."""
-    cells = [significance.parsed(text) for text in samples]
+    cells = [significance.parse_samples(text) for text in samples]
     seeds = {int(pair.partition("#")[0].rpartition("/seed")[2]) for cell in cells for pair in cell}
     return spread_of(seeds, map(len, cells))
 

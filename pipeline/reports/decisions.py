@@ -10,7 +10,7 @@ from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
 from pipeline.reports.effects import FEWEST, INTERVAL
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.standings import Said, boards, complete
+from pipeline.reports.standings import BoardContent, boards, complete
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
@@ -66,7 +66,7 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     return {case: group for case, group in cases.items() if group[0]}
 
 
-def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
+def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
@@ -89,7 +89,7 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> Said:
         f"{plan.benchmark.margin:g} points, surely; of fewer than {FEWEST} data sets nothing is decided. "
         f"Cases aren't corrected for how many there are. {_left_out(plan, runs)}"
     )
-    return Said(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
+    return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
 
 def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
@@ -128,7 +128,7 @@ def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     )
 
 
-def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
+def _headlines(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     runs = complete(plan, scores)
     lines, rows, margin = [], [], plan.benchmark.margin
     for paper, head in plan.params.report.headlines.items():
@@ -148,7 +148,7 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> Said:
         f"Holds: surely more than {margin:g} points ahead; fails: surely not; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."
     )
-    return Said(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
+    return BoardContent(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
 
 
 def _tested(line: Line, margin: float) -> str:

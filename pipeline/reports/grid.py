@@ -14,7 +14,7 @@ from fedcore.execution.status import MEMORY
 from pipeline.catalogue.targets import Column
 from pipeline.reports import style
 from pipeline.reports.captions import Caption
-from pipeline.reports.significance import ALPHA, Comparison, parsed
+from pipeline.reports.significance import ALPHA, Comparison, parse_samples
 
 PARTIAL = "†"
 FAILED, MISSED = "failed", "not reached"
@@ -104,11 +104,11 @@ def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -
 
 def _own_mean(line: Line, decimals: int) -> str:
     """Return the mean of a cell's runs as it is printed, before cells are made relative to a row."""
-    values = parsed(line.get("values")).values()
-    return number(fmean(values) if values else line["mean"], decimals)
+    values = parse_samples(line.get("values")).values()
+    return fixed(fmean(values) if values else line["mean"], decimals)
 
 
-def number(value: float, decimals: int) -> str:
+def fixed(value: float, decimals: int) -> str:
     """Return a number as it is printed; nothing for NaN."""
     return "" if math.isnan(value) else f"{value:.{decimals}f}"
 
@@ -129,20 +129,20 @@ def missed(frame: pd.DataFrame) -> pd.Series[float]:
 def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedCell:
     n, seeds, diverged = (int(line[key]) for key in ("n", "seeds", "diverged"))
     mark = style.DIVERGED if diverged else ""
-    published = number(line["published_mean"], decimals)
+    published = fixed(line["published_mean"], decimals)
     if published and not math.isnan(line["published_std"]):
-        published += f" ± {number(line['published_std'], decimals)}"
+        published += f" ± {fixed(line['published_std'], decimals)}"
     if not n or math.isnan(line["mean"]):
         failure = next((word for word in (MEMORY, FAILED, MISSED) if word in failed_in(line)), "–")
         remark = _remark(line, n, seeds, diverged, None)
         return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, remark=remark)
-    mean = number(line["mean"], decimals)
+    mean = fixed(line["mean"], decimals)
     bold = n == seeds and best
     close = not bold and p is not None and p >= ALPHA
     if n + diverged < seeds:
         mark += PARTIAL
     remark = _remark(line, n, seeds, diverged, p)
-    return PrintedCell(mean, number(line["std"], decimals), bold, close, mark, published, remark)
+    return PrintedCell(mean, fixed(line["std"], decimals), bold, close, mark, published, remark)
 
 
 def _remark(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:

@@ -54,10 +54,10 @@ def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | No
 
 @cache
 def _lines(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, Line]:
-    return {line["run"]: told(line) for line in read_runs(path).to_dict("records")}
+    return {line["run"]: filled(line) for line in read_runs(path).to_dict("records")}
 
 
-def told(line: Mapping[Hashable, Any]) -> Line:
+def filled(line: Mapping[Hashable, Any]) -> Line:
     """Return what a line says: the columns that it fills."""
     return {str(key): value for key, value in line.items() if pd.notna(value) and value != ""}
 

@@ -132,7 +132,7 @@ def md_table(headings: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
     return "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
 
 
-def number(value: float, form: str = "{:.6g}") -> str:
+def in_print(value: float, form: str = "{:.6g}") -> str:
     """Return a number in print; a dash where there is none."""
     return "–" if pd.isna(value) else form.format(value).replace("-", "−")
 
@@ -250,7 +250,7 @@ def _environment(folder: Path, for_tex: bool) -> jinja2.Environment:
     env.filters |= {
         "tex": tex,
         "md": md,
-        "number": number,
+        "number": in_print,
         "flow": lambda value: core_yaml.written(value, flow=True).strip(),
         "breakable": lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>")),
     }

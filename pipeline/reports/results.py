@@ -21,6 +21,7 @@ from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import agreement, kept
 from pipeline.reports.agreement import ON_STAND_IN
+from pipeline.reports.significance import Samples
 
 REPRODUCTION: Final = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
@@ -140,7 +141,7 @@ class RunFacts:
     @property
     def notes(self) -> tuple[str, str]:
         """The state of its data and the note for captions; empty where nothing was made yet."""
-        divided = made(self.run, self.root, partition=True)
+        divided = is_made(self.run, self.root, partition=True)
         source = self.summary or (self.statistics if divided else {})
         return source.get("data_state", ""), source.get("data_note", "")
 
@@ -195,7 +196,7 @@ def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
     return list(dict.fromkeys(facts for runs in cells.values() for facts in runs))
 
 
-def made(run: PlannedRun, root: Path, partition: bool = False, among: Path | None = None) -> bool:
+def is_made(run: PlannedRun, root: Path, partition: bool = False, among: Path | None = None) -> bool:
     """Return whether a run has ended here or is kept, or its partition is done where that alone counts."""
     if partition:
         return (root / run.partition / STATISTICS).exists()
@@ -285,7 +286,7 @@ def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:
     return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
 
 
-def together(before: Mapping[str, float], now: Mapping[str, float], pairs: Sequence[str]) -> dict[str, float]:
+def merge_samples(before: Samples, now: Samples, pairs: Sequence[str]) -> dict[str, float]:
     """Return the numbers of both sittings in the runs' order, the newer if both have one.
 
     Numbers of runs that share a pair can't be matched: the sitting with more of them counts.

@@ -8,7 +8,7 @@ from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.standings import COSTLY, Said, boards, complete, expected
+from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
 
 BEST, SURE, GAIN = 5, 0.9, 0.3
@@ -28,7 +28,7 @@ def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
     return boards(plan, shown, parts)
 
 
-def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
+def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     lines, rows = [], []
     for way, (before, after) in {**_ways(plan, complete(plan, run_scores)), **_fewer_trials(plan)}.items():
         before, after = before.dropna().align(after.dropna(), join="inner")
@@ -45,7 +45,7 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> Said:
         f"{base}, a method stops where it has spent what {base} spends in all. {_limited(plan)}"
     )
     frame = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).reindex(columns=COLUMNS)
-    return Said(frame, AGREEMENT, rows, note.strip())
+    return BoardContent(frame, AGREEMENT, rows, note.strip())
 
 
 def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
@@ -106,7 +106,7 @@ def _tau(before: pd.Series[float], after: pd.Series[float]) -> float:
     return float(scipy.stats.kendalltau(before, after).statistic) if len(before) > 1 else 1.0
 
 
-def _crossed(plan: Plan, run_scores: pd.DataFrame) -> Said:
+def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     """Say what a client's side and a server do on average, and what a pair does beyond the two."""
     grid = plan.params.report.factorial
     first, servers = next(iter(grid.items()))
@@ -125,12 +125,8 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> Said:
         "Elsewhere: what the pair gains beyond the two (interaction). Any trial: the mean of all trials, so "
         "without a choice, at one seed on the rows to choose by."
     )
-    return Said(
-        pd.DataFrame(lines, columns=COLUMNS),
-        {key: plan.params.report.labels.get(key, key) for key in servers},
-        rows,
-        note,
-    )
+    labels = {key: plan.params.report.labels.get(key, key) for key in servers}
+    return BoardContent(pd.DataFrame(lines, columns=COLUMNS), labels, rows, note)
 
 
 def _contrasts(

@@ -46,13 +46,13 @@ class Comparison:
     why: str = UNASKED
 
 
-def written(samples: Samples) -> str:
+def format_samples(samples: Samples) -> str:
     """Return runs' numbers as one text: ``pair=number pair=number``."""
     return " ".join(f"{pair}={value:.10g}" for pair, value in samples.items())
 
 
-def parsed(text: object) -> dict[str, float]:
-    """Return the numbers of a text that ``written`` made; none of a missing one."""
+def parse_samples(text: object) -> dict[str, float]:
+    """Return the numbers of a text that ``format_samples`` made; none of a missing one."""
     parts = text.split() if isinstance(text, str) else []
     return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
 
@@ -72,7 +72,7 @@ def complete(frame: pd.DataFrame) -> dict[str, dict[str, Samples]]:
     samples: dict[str, dict[str, Samples]] = {}
     cells = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
     for row, key, text in cells[["row", "column", "values"]].itertuples(index=False):
-        samples.setdefault(key, {})[str(row)] = parsed(text)
+        samples.setdefault(key, {})[str(row)] = parse_samples(text)
     return samples
 
 

@@ -20,7 +20,7 @@ from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import FEWEST, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
-from pipeline.reports.results import RunFacts, each_once, made, read, refuse_changed
+from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
 from pipeline.reports.significance import DIGITS
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
@@ -80,7 +80,7 @@ def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str,
     }
 
 
-class Said(NamedTuple):
+class BoardContent(NamedTuple):
     """What a board says: its tidy lines, its columns, its printed rows, and a note."""
 
     frame: pd.DataFrame
@@ -89,7 +89,7 @@ class Said(NamedTuple):
     note: str
 
 
-Say = Callable[[Plan, "pd.DataFrame"], Said]
+Say = Callable[[Plan, "pd.DataFrame"], BoardContent]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Board(Target):
         content = self.say(self.plan, scores(self.plan, cells))
         stated = content.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
         columns = tuple(Column(key, label) for key, label in content.columns.items())
-        count = sum(made(run, sources.root) for run in sources.runs)
+        count = sum(is_made(run, sources.root) for run in sources.runs)
         missing = "" if count == len(sources.runs) else f"{count} of {len(sources.runs)} runs are here."
         note = f"{content.note} Protocol {self.plan.protocol}."
         sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(cells))
@@ -137,7 +137,7 @@ def boards(plan: Plan, cells: Asked, parts: Mapping[str, tuple[str, Say, str]]) 
     }
 
 
-def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
+def _said(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     frame = board(plan, run_scores)
     rows = [
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
@@ -154,7 +154,7 @@ def _said(plan: Plan, run_scores: pd.DataFrame) -> Said:
         "base, a row without a gradient counting a third. Diverged: share of final runs. Missing: settings "
         "that lack runs."
     )
-    return Said(frame, STATISTICS, rows, f"{note}{_saturated(plan, run_scores)}")
+    return BoardContent(frame, STATISTICS, rows, f"{note}{_saturated(plan, run_scores)}")
 
 
 def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:

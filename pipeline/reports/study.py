@@ -29,7 +29,7 @@ PRINTED = {"accuracy": "test accuracy", "f1": "test F1", "auc": "test AUC", "los
 MEASURED = {"f1": (("evaluation.metrics", ("f1",)),), "auc": (("evaluation.metrics", ("auc",)),)}
 
 
-def declared(file: str, params: StudyParams) -> Paper:
+def study_paper(file: str, params: StudyParams) -> Paper:
     """Return a study's targets.
 
     Raises:
@@ -41,7 +41,7 @@ def declared(file: str, params: StudyParams) -> Paper:
         targets = _targets(params, rows(params), places)
         if params.benchmark:
             kept = {PARTITION + "s": targets[PARTITION + "s"]}
-            targets = kept | benchmark.declared(Path(file).stem, params, places)
+            targets = kept | benchmark.benchmark_targets(Path(file).stem, params, places)
     except SpecError as error:
         raise StudyError(f"{file}: {error}") from None
     shown = (*params.report.show, *tuned(params))

@@ -21,7 +21,7 @@ from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
 from pipeline.reports.kept import NotKept
 from pipeline.reports.render import write_grid
-from pipeline.reports.results import Published, RunFacts, Summary, made, pair_key, short_hash
+from pipeline.reports.results import Published, RunFacts, Summary, is_made, pair_key, short_hash
 from pipeline.reports.significance import Comparison
 
 COLUMNS = (
@@ -172,7 +172,7 @@ def _line(
     notes = [run.notes for run in finished]
     if earlier_specs and earlier_specs <= {*all_specs}:
         pairs = [pair_key(run.run) for run in runs]
-        samples = results.together(significance.parsed(before["values"]), samples, pairs)
+        samples = results.merge_samples(significance.parse_samples(before["values"]), samples, pairs)
         (earlier,) = missed(pd.DataFrame([before]))
         never += min(int(earlier), len(earlier_specs - {*specs}))
         specs = [spec for spec in dict.fromkeys(all_specs) if spec in {*specs, *earlier_specs}]
@@ -200,14 +200,14 @@ def _line(
         _joined(note for _, note in notes),
         states,
         _joined(specs),
-        significance.written(samples),
+        significance.format_samples(samples),
     )
 
 
 def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
     """Yield finished runs' numbers, but of kept runs that don't hold what the table needs."""
     for run in runs:
-        if made(run.run, run.root, table.needs == "partitions", run.among):
+        if is_made(run.run, run.root, table.needs == "partitions", run.among):
             with contextlib.suppress(NotKept):
                 yield run, run.accuracy if table.measure is None else table.measure(run, column)
 
@@ -219,7 +219,7 @@ def _samples(numbers: Iterable[tuple[str, float | None]]) -> dict[str, float]:
         same = sum(key.partition("#")[0] == pair for key in samples)
         if value is not None:
             samples[f"{pair}#{same}" if same else pair] = value
-    return significance.parsed(significance.written(samples))
+    return significance.parse_samples(significance.format_samples(samples))
 
 
 def _joined(parts: Iterable[str]) -> str:

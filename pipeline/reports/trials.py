@@ -18,9 +18,9 @@ from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
 from pipeline.reports.kept import REFERENCE
-from pipeline.reports.results import RunFacts, made
+from pipeline.reports.results import RunFacts, is_made
 from pipeline.reports.search import candidates, held_out, tried
-from pipeline.reports.significance import parsed
+from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 
 REPORTS = Path("reports")
@@ -106,7 +106,7 @@ class Plan:
                 (row["row"], row["column"]): row
                 for row in csv.DictReader(text)
                 if row["n"] == row["seeds"]
-                and {pair.rpartition("/seed")[2] for pair in parsed(row["values"])} == seeds
+                and {pair.rpartition("/seed")[2] for pair in parse_samples(row["values"])} == seeds
             }
         methods = {row: method for method, row in self.rows.items()}
         cells: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
@@ -143,9 +143,8 @@ class Stage(Table):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the cells of which a run was made, and the columns that have one."""
-        cells = {
-            cell: runs for cell, runs in sources.cells.items() if any(made(run, sources.root) for run in runs)
-        }
+        root = sources.root
+        cells = {c: runs for c, runs in sources.cells.items() if any(is_made(run, root) for run in runs)}
         columns = tuple(c for c in self.columns(sources.params) if any(c.key == key for _, key in cells))
         shown = replace(self, columns=lambda params: columns)
         super(Stage, shown).build(replace(sources, cells=cells), outputs)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.reports.render import number
+from pipeline.reports.render import in_print
 
 TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
 MOST, SHORT = 40, 12
@@ -15,7 +15,7 @@ SCORES = ("accuracy", "f1", "auc")
 
 def with_std(mean: float, std: float) -> str:
     """Return a number with its standard deviation, where there is one."""
-    return number(mean) + (f" ± {number(std, '{:.3g}')}" if std == std else "")
+    return in_print(mean) + (f" ± {in_print(std, '{:.3g}')}" if std == std else "")
 
 
 def outcome(facts: Mapping[str, Any]) -> dict[str, Any]:

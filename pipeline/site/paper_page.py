@@ -9,7 +9,7 @@ from pipeline.reports import style
 from pipeline.reports.agreement import AGREES, DIFFERS
 from pipeline.reports.drawings import Curves, Drawing
 from pipeline.reports.listings import Listing
-from pipeline.reports.render import number
+from pipeline.reports.render import in_print
 from pipeline.reports.results import lost
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
@@ -149,14 +149,14 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
         f"{line['n']:g} of {line['seeds']:g}" + f", {line['diverged']:g} diverged" * bool(line["diverged"])
     ]
     facts = [
-        ["mean", number(line["mean"], form)],
-        ["standard deviation", number(line["std"], form)],
+        ["mean", in_print(line["mean"], form)],
+        ["standard deviation", in_print(line["std"], form)],
         ["runs in the mean", "; ".join([*runs, *filter(None, [line.get("failed")])])],
     ]
     if line["published_mean"] == line["published_mean"]:
         facts += [
             ["published", f"{with_std(line['published_mean'], line['published_std'])} {unit}".strip()],
-            ["difference", number(line["difference"], form.replace("%", "points"))],
+            ["difference", in_print(line["difference"], form.replace("%", "points"))],
         ]
     names = ("verdict", "variant", "data", "data_state")
     return facts + [[name.replace("_", " "), str(line[name])] for name in names if line.get(name)]

@@ -22,8 +22,8 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_histories, read_runs, told
-from pipeline.reports.results import REPRODUCTION, facts, made, short_hash
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, filled, read_histories, read_runs
+from pipeline.reports.results import REPRODUCTION, facts, is_made, short_hash
 from pipeline.reports.style import Labels, labels
 
 CAPTION = "caption.md"
@@ -219,7 +219,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
             finished = sum(record.finished for record in records)
             hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
         else:
-            finished, hurt = sum(made(run, root, partition=True) for run in sources.runs), False
+            finished, hurt = sum(is_made(run, root, partition=True) for run in sources.runs), False
         provenance = folder / f"{name}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
         begun = bool(files or finished or hurt)
@@ -247,7 +247,7 @@ def _reference(
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
     catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
     tables = map(read_runs, sorted((root / REFERENCE).glob(f"*/{RUNS}")))
-    lines = {line["spec_sha256"]: told(line) for table in tables for line in table.to_dict("records")}
+    lines = {line["spec_sha256"]: filled(line) for table in tables for line in table.to_dict("records")}
     histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
     curves = {run: history for table in histories for run, history in table.groupby("run")}
     for paper, name, _ in catalogue.targets():

@@ -11,7 +11,7 @@ from pipeline.catalogue.targets import Cell, Column
 from pipeline.reports.agreement import Agreement
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.render import number
+from pipeline.reports.render import in_print
 from pipeline.reports.tables import Table, arrange
 from pipeline.site.format import with_std
 from pipeline.site.survey import TargetStatus
@@ -84,7 +84,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
     level = level if agreement.difference > 0 else -level
     kind, mark, _ = LEVELS[level]
-    return Distance(kind, mark, number(agreement.difference, f"{{:+.{decimals}f}}"))
+    return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
 def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:

@@ -32,7 +32,7 @@ from pipeline.cli.cost import text as text_of
 from pipeline.fidelity.reference import keep
 from pipeline.papers import build_catalogue
 from pipeline.reports.results import RunFacts
-from pipeline.reports.results import made as done
+from pipeline.reports.results import is_made as done
 from pipeline.reports.search import candidates
 from pipeline.reports.trials import Plan, curve, late_mean
 from pipeline.workflow.answers import Workflow

@@ -20,7 +20,7 @@ from pipeline.reports.captions import Caption
 from pipeline.reports.decisions import COLUMNS, _groups, decisions
 from pipeline.reports.grid import Grid
 from pipeline.reports.render import html, markdown
-from pipeline.reports.standings import Board, Said
+from pipeline.reports.standings import Board, BoardContent
 from pipeline.reports.trials import Plan
 
 OWN = ("a1a", "svmguide1", "splice", "vehicle", "dna")
@@ -79,7 +79,7 @@ def planted(plan: Plan, gains: Gains, where: tuple[str, ...] = OWN + OTHERS) -> 
 
 def said(
     report: str, gains: Gains, where: tuple[str, ...] = OWN + OTHERS
-) -> tuple[Said, dict[str, list[str]]]:
+) -> tuple[BoardContent, dict[str, list[str]]]:
     """Return what a report says, and its printed texts by row."""
     plan = planned()
     target = decisions(plan, {})[report]

@@ -27,8 +27,8 @@ from pipeline.fidelity.evaluation import (
     CLOSE,
     OTHER,
     SAME,
-    Check,
     Evaluation,
+    Recheck,
     Unit,
     again,
     evaluate,
@@ -243,7 +243,7 @@ def test_an_interrupted_command_reports_the_checks_so_far(
 ) -> None:
     calls: list[Unit] = []
 
-    def interrupted(unit: Unit, *arguments: Any) -> Check:
+    def interrupted(unit: Unit, *arguments: Any) -> Recheck:
         calls.append(unit)
         if len(calls) > 1:
             raise KeyboardInterrupt

@@ -23,8 +23,8 @@ from pipeline.fidelity.evaluation import (
     OTHER,
     SAME,
     TOLERANCE,
-    Check,
     Evaluation,
+    Recheck,
     Unit,
     compare,
     kept_runs,
@@ -65,7 +65,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
     ) -> tuple[Evaluation, list[str]]:
         noted: list[str] = []
 
-        def again(cell: Unit, root: Path, settings: Settings) -> Check:
+        def again(cell: Unit, root: Path, settings: Settings) -> Recheck:
             began = clock[0]
             for run, line in zip(cell.runs, cell.kept, strict=True):
                 path = root / run.folder / "summary.json"
@@ -76,7 +76,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Evaluated:
                 clock[0] += 0 if path.exists() else slower * line["seconds"]
                 path.parent.mkdir(exist_ok=True)
                 path.touch()
-            return Check(cell, (SAME,), 0.0, clock[0] - began)
+            return Recheck(cell, (SAME,), 0.0, clock[0] - began)
 
         def rebuilt(no_catalogue: Any, paper: str, target: str, root: Path, folder: Path) -> bool:
             noted.append(f"rebuilt {paper}/{target}")
@@ -289,8 +289,8 @@ def test_a_figure_is_checked_as_a_whole_and_partitions_are_not(made: Catalogue, 
 def test_a_unit_says_how_long_it_took(tmp_path: Path) -> None:
     cell = Unit("p", "t", "r", "c", (), ({"seconds": 1.5}, {"seconds": 2}))
     assert cell.seconds == 3.5
-    assert Check(cell, (SAME, CLOSE), 0, 1).agrees
-    assert not Check(cell, (SAME, OTHER), 0, 1).agrees
+    assert Recheck(cell, (SAME, CLOSE), 0, 1).agrees
+    assert not Recheck(cell, (SAME, OTHER), 0, 1).agrees
     assert kept_runs(tmp_path / "runs.parquet", "cpu") == {}
     pd.DataFrame({"run": ["a"], "seconds": [1.5], "spec_sha256": ["00"]}).to_parquet(
         tmp_path / "runs.parquet"

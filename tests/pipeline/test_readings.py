@@ -38,7 +38,7 @@ from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.claims.checks import Beats
 from pipeline.claims.design import design, shares
 from pipeline.claims.ledger import ledger
-from pipeline.claims.points import Point, asked, points
+from pipeline.claims.points import Point, changes_of, points
 from pipeline.claims.points import load as load_points
 from pipeline.claims.readings import (
     BEYOND,
@@ -49,9 +49,9 @@ from pipeline.claims.readings import (
     Readings,
     Space,
     _distance,
-    declared,
     nearest,
     picture,
+    readings_targets,
     sentences,
     verdict,
 )
@@ -111,7 +111,7 @@ def test_a_reading_that_can_run_is_a_valid_specification_and_ours_is_what_the_ta
     for query in queries(paper, point):
         plain = catalogue.runs(paper, query)[0].spec
         for alternative in point.tried:
-            more = asked(catalogue.params.papers[paper], query, point, alternative)
+            more = changes_of(catalogue.params.papers[paper], query, point, alternative)
             if more and (alternative == point.paper or alternative not in differs):
                 spec = catalogue.runs(paper, replace(query, changes=(*query.changes, *more)))[0].spec
                 assert spec == plain or alternative != point.paper, query
@@ -460,7 +460,7 @@ def small(readings: dict[str, Any], seeds: list[int], numbers: Path) -> Catalogu
     paper["readings"] = {"table2": readings}
     params = load({**config, "papers": {"fedomw": paper}, "primary_paper": "fedomw"})
     about = replace(papers()["fedomw"], numbers=numbers)
-    targets = {**about.targets, **declared("fedomw", about, params.papers["fedomw"])}
+    targets = {**about.targets, **readings_targets("fedomw", about, params.papers["fedomw"])}
     return Catalogue(params, {"fedomw": replace(about, targets=targets)})
 
 
@@ -702,7 +702,7 @@ def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPat
     about, params = catalogue.papers["fedomw"], catalogue.params.papers["fedomw"]
     table = about.targets["table2"]
     assert isinstance(table, Table)
-    (target,) = declared("fedomw", about, params).values()
+    (target,) = readings_targets("fedomw", about, params).values()
     assert isinstance(target, Readings)
     assert target.title == f"{table.title}: readings by their distance from the print"
     assert (target.published, target.rows) == (table.published, table.row_labels)
@@ -711,14 +711,14 @@ def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPat
     # A point that is a measure fits a table without one alone.
     known = {"labels": point("last", None, last={"measure": "last"}, best={"measure": "best"})}
     monkeypatch.setattr("pipeline.claims.readings.points", lambda paper: known)
-    assert [*declared("fedomw", about, params)] == ["table2_readings"]
+    assert [*readings_targets("fedomw", about, params)] == ["table2_readings"]
     with_measure = replace(about, targets={"table2": replace(table, measure=lambda facts, column: 1.0)})
     with pytest.raises(
         SpecError, match=r"^readings\.table2\.points: 'labels' is a measure, and the table has"
     ):
-        declared("fedomw", with_measure, params)
+        readings_targets("fedomw", with_measure, params)
     known["labels"] = points("fedomw")["labels"]
-    assert [*declared("fedomw", with_measure, params)] == ["table2_readings"]
+    assert [*readings_targets("fedomw", with_measure, params)] == ["table2_readings"]
 
 
 def cells_beside(*values: str, margin: tuple[float, ...] = (2.0, 0.5)) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, 
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports import kept as kept_runs
 from pipeline.reports.results import published_cells
-from pipeline.reports.significance import FEWEST, parsed
+from pipeline.reports.significance import FEWEST, parse_samples
 
 NAME = "fedomw/table3_released"
 PRINTED = published_cells(published("fedomw"), "table3")
@@ -40,7 +40,7 @@ def finish_cell(made: Catalogue, root: Path, row: str, column: str, off: float =
         finish(run, root, (mean + off + (place - 1) * 0.1) / 100)
 
 
-def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
+def keep(made: Catalogue, root: Path, *names: str) -> reference.KeepResult:
     return reference.keep(made, names or (NAME,), root, root / "kept")
 
 
@@ -86,7 +86,7 @@ def test_a_table_can_be_computed_from_the_kept_histories(made: Catalogue, tmp_pa
         runs = made.cells(*NAME.split("/"))[row, "dna"]
         scores = [100 * last[run.folder] for run in runs]
         assert table.loc[(row, "dna"), "mean"] == float(f"{sum(scores) / len(scores):.6g}")
-        stated = parsed(str(table.loc[(row, "dna"), "values"]))
+        stated = parse_samples(str(table.loc[(row, "dna"), "values"]))
         assert [*stated.values()] == [float(f"{score:.10g}") for score in scores]
 
 
@@ -211,7 +211,7 @@ def test_a_number_stays_that_a_kept_run_has_no_history_for(tmp_path: Path) -> No
 
     def values() -> list[float]:
         table = pd.read_csv(path, dtype={"column": str}).set_index(["row", "column"])
-        return [*parsed(one_line(table, "fedavg", "2000")["values"]).values()]
+        return [*parse_samples(one_line(table, "fedavg", "2000")["values"]).values()]
 
     first, second, _ = comfed.cells("comfed", "table4")["fedavg", "2000"]
     finish(first, tmp_path / "a", 0.3)
@@ -375,7 +375,7 @@ def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
     for path in sorted((HOME / kept_runs.REFERENCE).rglob("*.csv")):
         kept = pd.read_csv(path)
         tested = kept[kept["p_best"].notna()] if "p_best" in kept else kept.iloc[:0]
-        assert all(len(parsed(text)) >= FEWEST for text in tested.get("values", [])), path
+        assert all(len(parse_samples(text)) >= FEWEST for text in tested.get("values", [])), path
         if not len(tested) and (page := path.with_suffix(".md")).exists():
             assert "<u>" not in page.read_text("utf-8"), page
         if "friedman" in kept:

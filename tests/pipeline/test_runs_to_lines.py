@@ -222,11 +222,11 @@ def test_what_a_run_left_is_read_where_it_is_there(tmp_path: Path) -> None:
     ended, lost, absent = run("a", 0), run("a", 1), run("a", 2)
     folder = write(tmp_path, ended, 0.9)
     write(tmp_path, lost, None)
-    assert [results.made(planned, tmp_path) for planned in (ended, lost, absent)] == [True, True, False]
+    assert [results.is_made(planned, tmp_path) for planned in (ended, lost, absent)] == [True, True, False]
     beside = run("b", 0)
-    assert results.made(beside, tmp_path, partition=True), "another run has made its partition"
-    assert not results.made(beside, tmp_path)
-    assert not results.made(absent, tmp_path, partition=True)
+    assert results.is_made(beside, tmp_path, partition=True), "another run has made its partition"
+    assert not results.is_made(beside, tmp_path)
+    assert not results.is_made(absent, tmp_path, partition=True)
     assert [RunFacts(planned, tmp_path).diverged for planned in (ended, lost, absent)] == [False, True, False]
     assert RunFacts(ended, tmp_path).final == {"test_accuracy": 0.9, "test_loss": 2.0}
     assert RunFacts(lost, tmp_path).final is None
@@ -326,13 +326,13 @@ def test_cells_of_an_earlier_table_are_read_as_they_are_written(tmp_path: Path) 
 def test_numbers_of_two_sittings_are_joined_by_their_pairs() -> None:
     pairs = ["p/2", "p/1", "p/0"]
     before, now = {"p/0": 1.0, "p/1": 2.0}, {"p/1": 3.0, "p/2": 4.0}
-    joined = results.together(before, now, pairs)
+    joined = results.merge_samples(before, now, pairs)
     assert [*joined.items()] == [("p/2", 4.0), ("p/1", 3.0), ("p/0", 1.0)], "in the runs' order"
     twice = {"p/0#0": 1.0, "p/0#1": 2.0}
-    assert results.together(twice, {"p/0": 5.0}, pairs) == twice, "the longer sitting"
-    assert results.together({"p/0": 5.0}, twice, pairs) == twice
+    assert results.merge_samples(twice, {"p/0": 5.0}, pairs) == twice, "the longer sitting"
+    assert results.merge_samples({"p/0": 5.0}, twice, pairs) == twice
     same = {"p/0#0": 6.0, "p/0#1": 7.0}
-    assert results.together(twice, same, pairs) == same, "the newer of two equally long ones"
+    assert results.merge_samples(twice, same, pairs) == same, "the newer of two equally long ones"
 
 
 def test_failed_runs_are_counted_by_what_they_failed_of(

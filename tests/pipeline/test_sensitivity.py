@@ -16,7 +16,7 @@ from fedcore.base.options import validate
 from pipeline.catalogue.grids import settings
 from pipeline.catalogue.schema import StudyParams
 from pipeline.reports.sensitivity import sensitivity
-from pipeline.reports.standings import Board, Said
+from pipeline.reports.standings import Board, BoardContent
 from pipeline.reports.trials import Plan, late_mean
 
 SETS = ("mnist", "a1a", "svmguide1")
@@ -61,7 +61,7 @@ def lines(plan: Plan, score: Score, costs: Mapping[str, float] | None = None) ->
     return pd.DataFrame(records, columns=columns)
 
 
-def said(report: str, score: Score, costs: Mapping[str, float] | None = None) -> tuple[Said, pd.DataFrame]:
+def said(report: str, score: Score, costs: Mapping[str, float] = {}) -> tuple[BoardContent, pd.DataFrame]:
     plan = planned()
     target = sensitivity(plan, {})[report]
     assert isinstance(target, Board)

@@ -48,7 +48,7 @@ def grid_of(rows: Mapping[str, Mapping[str, float]], test: Test = "t", seeds: in
             "mean": sum(scores.values()) / len(scores) if scores else float("nan"),
             "std": 1.0 if len(scores) > 1 else float("nan"),
             "n": len(scores),
-            "values": significance.written(scores),
+            "values": significance.format_samples(scores),
         }
         for row, scores in rows.items()
     ]
@@ -202,8 +202,8 @@ def test_the_caption_names_commit_and_newest_run() -> None:
 
 def test_written_numbers_are_read_again() -> None:
     numbers = {"mnist-a=1/seed0": 0.125, "mnist-a=1/seed0#1": 99.5}
-    assert significance.parsed(significance.written(numbers)) == numbers
-    assert significance.parsed(float("nan")) == {}
+    assert significance.parse_samples(significance.format_samples(numbers)) == numbers
+    assert significance.parse_samples(float("nan")) == {}
 
 
 def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
@@ -224,7 +224,7 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
                 "column": column,
                 "n": n,
                 "seeds": seeds,
-                "values": significance.written(samples(r=scores)["r"]),
+                "values": significance.format_samples(samples(r=scores)["r"]),
             }
             for row, column, n, seeds, scores in lines
         ]

@@ -176,7 +176,7 @@ def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
     frame.loc[last, "mean"] = frame.loc[last, "row"].map(distances)
     frame.loc[last, ["std", "published_mean", "published_std", "difference"]] = math.nan
     frame.loc[last, "values"] = [
-        significance.written(dict.fromkeys(significance.parsed(text), distance))
+        significance.format_samples(dict.fromkeys(significance.parse_samples(text), distance))
         for text, distance in zip(frame.loc[last, "values"], frame.loc[last, "mean"], strict=True)
     ]
     return frame.assign(verdict="")

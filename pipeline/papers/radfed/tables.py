@@ -25,7 +25,7 @@ from pipeline.reports.drawings import Inputs, Picture, by_label, drawing
 from pipeline.reports.listings import Listing
 from pipeline.reports.results import RunFacts, verdict
 from pipeline.reports.search import ENOUGH, Choice, Search, on_held_out, searches, seeds
-from pipeline.reports.significance import parsed
+from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 from pipeline.reports.trials import late_mean
 from pipeline.reports.variations import IID, Changes, Variation, variations
@@ -253,7 +253,7 @@ def shared_runs(frame: pd.DataFrame) -> pd.DataFrame:
     compared = (frame["column"] != AVERAGE) & (frame["row"] != "fedavg")
     for index, line in frame[compared].iterrows():
         texts = {"own": line["values"], "fedavg": reference.loc[line["column"], "values"]}
-        runs = pd.DataFrame({name: pd.Series(parsed(text), dtype=float) for name, text in texts.items()})
+        runs = pd.DataFrame({key: pd.Series(parse_samples(text), dtype=float) for key, text in texts.items()})
         shared = runs.dropna()
         frame.loc[index, "std"] = (100 * (shared["own"] / shared["fedavg"] - 1)).std()
         if len(shared) < len(runs):
