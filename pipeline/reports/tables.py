@@ -144,8 +144,9 @@ def tidy(
     lines = []
     for cell, runs in cells.items():
         beside = cell if table.beside_cell is None else table.beside_cell(*cell)
-        values = _line(table, cell[1], runs, published_cells.get(beside, Published()), before.get(cell, {}))
-        lines.append((paper, target, *cell, *values))
+        place = {"paper": paper, "target": target, "row": cell[0], "column": cell[1]}
+        published_cell = published_cells.get(beside, Published())
+        lines.append(place | _line(table, cell[1], runs, published_cell, before.get(cell, {})))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, compared_in(frame, table, columns))
     return frame if table.relative is None else table.relative(frame)
@@ -159,10 +160,8 @@ def compared_in(frame: pd.DataFrame, table: Table, columns: Sequence[Column]) ->
 
 def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
-) -> tuple[object, ...]:
-    """Return what a line says of a cell's runs: the columns from ``mean`` on."""
-    earlier_specs = {*str(before.get("specs", "")).split()}
-    all_specs = [short_hash(run.run) for run in runs] if earlier_specs else []
+) -> dict[str, object]:
+    """Return what a line says of a cell's runs, by column."""
     measured = dict(_measured(table, column, runs))
     finished = list(measured)
     never = list(measured.values()).count(NEVER)
@@ -170,12 +169,13 @@ def _line(
     samples = _samples(zip([pair_key(run.run) for run in finished], numbers, strict=True))
     specs = [short_hash(run.run) for run in finished]
     notes = [run.notes for run in finished]
-    if earlier_specs and earlier_specs <= {*all_specs}:
+    if earlier := _earlier_specs(before, runs):
         pairs = [pair_key(run.run) for run in runs]
         samples = results.merge_samples(significance.parse_samples(before["values"]), samples, pairs)
-        (earlier,) = missed(pd.DataFrame([before]))
-        never += min(int(earlier), len(earlier_specs - {*specs}))
-        specs = [spec for spec in dict.fromkeys(all_specs) if spec in {*specs, *earlier_specs}]
+        (lacking,) = missed(pd.DataFrame([before]))
+        never += min(int(lacking), len(earlier.difference(specs)))
+        known = earlier.union(specs)
+        specs = [spec for spec in dict.fromkeys(short_hash(run.run) for run in runs) if spec in known]
         notes = [(before["data_state"], before["data"]), *notes]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
@@ -183,25 +183,36 @@ def _line(
     compared = Agreement(mean, *published)
     planned = runs[0].run
     failed = (results.causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else "")
-    return (
-        mean,
-        statistics.stdev(values) if len(values) > 1 else math.nan,
-        len(values),
-        len(runs),
-        sum(run.diverged for run in finished) if table.untrained else len(specs) - len(values) - never,
-        "; ".join(filter(None, failed)),
-        math.nan,
-        *published,
-        compared.difference,
-        *compared.margin,
-        results.verdict(compared, planned.scale, stands_in(states, published.unit)),
-        planned.scale,
-        planned.spec["variant"],
-        _joined(note for _, note in notes),
-        states,
-        _joined(specs),
-        significance.format_samples(samples),
-    )
+    diverged = sum(run.diverged for run in finished)
+    margin, rule = compared.margin
+    return {
+        "mean": mean,
+        "std": statistics.stdev(values) if len(values) > 1 else math.nan,
+        "n": len(values),
+        "seeds": len(runs),
+        "diverged": diverged if table.untrained else len(specs) - len(values) - never,
+        "failed": "; ".join(filter(None, failed)),
+        "p_best": math.nan,
+        "published_mean": published.mean,
+        "published_std": published.std,
+        "published_unit": published.unit,
+        "difference": compared.difference,
+        "margin": margin,
+        "margin_rule": rule,
+        "verdict": results.verdict(compared, planned.scale, stands_in(states, published.unit)),
+        "scale": planned.scale,
+        "variant": planned.spec["variant"],
+        "data": _joined(note for _, note in notes),
+        "data_state": states,
+        "specs": _joined(specs),
+        "values": significance.format_samples(samples),
+    }
+
+
+def _earlier_specs(before: Line, runs: Sequence[RunFacts]) -> set[str]:
+    """Return the specifications of a line of another sitting; none if one of them isn't among the runs'."""
+    specs = {*str(before.get("specs", "")).split()}
+    return specs if specs and specs <= {short_hash(run.run) for run in runs} else set()
 
 
 def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
