@@ -93,6 +93,35 @@ class Evaluation:
     interrupted: bool = False
 
 
+Note = Callable[[Recheck | str], None]
+
+
+@dataclass
+class Pace:
+    """How long runs take: ``until`` is when the last has to end, ``kept`` and ``here`` sum up those so far.
+
+    Of these, ``kept`` is how long they took when they were kept, and ``here`` how long on this machine.
+    """
+
+    until: float
+    kept: float = 0.0
+    here: float = 0.0
+
+    @property
+    def slower(self) -> float:
+        """How many times as long runs take here."""
+        return self.here / max(self.kept, 1e-9) if self.here else 1.0
+
+    def fits(self, kept: float) -> bool:
+        """Whether runs of so many kept seconds are sure to end in time."""
+        return time.monotonic() + SLOWEST * self.slower * kept <= self.until
+
+    def add(self, kept: float, here: float) -> None:
+        """Count the seconds of runs that were made again."""
+        self.kept += kept
+        self.here += here
+
+
 def evaluate(
     catalogue: Catalogue,
     papers: Sequence[str],
@@ -100,7 +129,7 @@ def evaluate(
     root: Path,
     settings: Settings,
     seed: int = 0,
-    note: Callable[[Recheck | str], None] = lambda what: None,
+    note: Note = lambda what: None,
     folder: Path = REFERENCE,
     fill: bool = False,
 ) -> Evaluation:
@@ -122,39 +151,49 @@ def evaluate(
         fill: make cells and figures whose runs lack a kept history, the quickest first, and keep the
             histories of runs that agree, at once.
     """
-    began, evaluation, slower = time.monotonic(), Evaluation(), 1.0
+    evaluation, pace = Evaluation(), Pace(time.monotonic() + (1 - RESERVE) * seconds)
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
-    spent = {"kept": 0.0, "here": 0.0}
     fitting = [unit for unit in units(catalogue, kept, folder) if unit.seconds <= LARGEST * seconds]
+    todo = without_history(fitting, folder) if fill else in_turn(fitting, seed)
     try:
-        for unit in without_history(fitting, folder) if fill else in_turn(fitting, seed):
-            lacking = unit.lacking(root)
-            new = sum(length for _, length in lacking)
-            late = time.monotonic() - began + SLOWEST * slower * new > (1 - RESERVE) * seconds
-            if late or any(data in evaluation.absent for data, _ in lacking):
-                continue
-            try:
-                check = again(unit, root, settings)
-            except DataError as error:
-                data = unit.lacking(root)[0][0]
-                evaluation.absent[data] = str(error)
-                note(f"{data}: {error}")
-                continue
+        for check in _checks(todo, pace, root, settings, evaluation.absent, note):
             evaluation.checks.append(check)
             if fill:
                 keep_histories(check, root, folder)
             note(check)
-            if lacking:
-                spent = {"kept": spent["kept"] + new, "here": spent["here"] + check.seconds}
-                slower = spent["here"] / max(spent["kept"], 1e-9)
     except KeyboardInterrupt:
         evaluation.interrupted = True
     for paper, target in dict.fromkeys((check.unit.paper, check.unit.target) for check in evaluation.checks):
         evaluation.rebuilt[f"{paper}/{target}"] = rebuilt(catalogue, paper, target, root, folder)
-    for paper, runs in kept.items():
-        rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
-        evaluation.left[paper] = len(rest), sum(rest) * slower
+    evaluation.left = {paper: _left(runs, root, pace.slower) for paper, runs in kept.items()}
     return evaluation
+
+
+def _checks(
+    todo: Iterable[Unit], pace: Pace, root: Path, settings: Settings, absent: dict[str, str], note: Note
+) -> Iterator[Recheck]:
+    """Make units again, those that fit, and note why data are ``absent``, whose units are left out then."""
+    for unit in todo:
+        lacking = unit.lacking(root)
+        length = sum(line_seconds for _, line_seconds in lacking)
+        if not pace.fits(length) or any(data in absent for data, _ in lacking):
+            continue
+        try:
+            check = again(unit, root, settings)
+        except DataError as error:
+            data, _ = unit.lacking(root)[0]
+            absent[data] = str(error)
+            note(f"{data}: {error}")
+            continue
+        if lacking:
+            pace.add(length, check.seconds)
+        yield check
+
+
+def _left(runs: Mapping[str, KeptLine], root: Path, slower: float) -> tuple[int, float]:
+    """Return how many kept runs aren't in ``root``, and how long they take on a machine like this one."""
+    rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
+    return len(rest), sum(rest) * slower
 
 
 def kept_runs(path: Path, device: str) -> dict[str, KeptLine]:
@@ -165,15 +204,15 @@ def kept_runs(path: Path, device: str) -> dict[str, KeptLine]:
 
 def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, KeptLine]], folder: Path) -> Iterator[Unit]:
     """Yield the cells of kept tables, and the kept figures, whose runs are all kept as they are asked for."""
-    for paper, target, about in catalogue.targets():
-        if not kept.get(paper) or not (folder / paper / f"{target}.csv").exists() or about.needs != "runs":
+    for paper, name, target in catalogue.targets():
+        if not kept.get(paper) or not (folder / paper / f"{name}.csv").exists() or target.needs != "runs":
             continue
-        sources = catalogue.sources(paper, target)
-        cells = {("", ""): sources.runs} if about.drawn else sources.cells
+        sources = catalogue.sources(paper, name)
+        cells = {("", ""): sources.runs} if target.drawn else sources.cells
         for (row, column), runs in cells.items():
             lines = [kept[paper].get(plan.folder, {}) for plan in runs]
             if runs and [digest(plan.spec) for plan in runs] == [line.get("spec_sha256") for line in lines]:
-                yield Unit(paper, target, row, column, runs, lines)
+                yield Unit(paper, name, row, column, runs, lines)
 
 
 def in_turn(units: Iterable[Unit], seed: int) -> Iterator[Unit]:
