@@ -122,32 +122,25 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     """
     if claim.check is None:
         return Verdict("held by a test", claim.test) if claim.test else Verdict("untested", claim.untested)
-    rows = tuple(dict.fromkeys(row for row, _ in cells))
-    needed = dict.fromkeys(cell for part in claim.check.parts() for cell in claim.check.needs(part, rows))
-    cells = {cell: cells[cell] for cell in needed if cell in cells}
-    if claim.check.of == "mean" and any(_counts(line)[0] for line in cells.values()):
-        cells = {cell: _with_zeros(line) for cell, line in cells.items()}
-    missing = {cell: why for cell in needed if (why := _lacking(cells.get(cell), claim.runs, claim.check.of))}
-    means = {cell: claim.check.read(cells[cell]) for cell in needed if cell not in missing}
-    anywhere = _finding(claim.check, means, rows, cells)
+    check, rows = claim.check, tuple(dict.fromkeys(row for row, _ in cells))
+    needed = dict.fromkeys(cell for part in check.parts() for cell in check.needs(part, rows))
+    lines = {cell: cells[cell] for cell in needed if cell in cells}
+    if check.of == "mean" and any(_counts(line)[0] for line in lines.values()):
+        lines = {cell: _with_zeros(line) for cell, line in lines.items()}
+    missing = {cell: why for cell in needed if (why := _lacking(lines.get(cell), claim.runs, check.of))}
+    usable = {cell: line for cell, line in lines.items() if cell not in missing}
+    anywhere = _finding(check, rows, usable)
     if scale not in claim.scales:
         undecided = anywhere.holds is None
         detail = _missing(missing, len(needed)) if undecided else f"at {scale} scale {anywhere.detail}"
         return Verdict("not tested at this scale", detail, anywhere.holds)
-    full_cells = {cell: line for cell, line in cells.items() if not _on_stand_in(line)}
-    full_means = {cell: mean for cell, mean in means.items() if cell in full_cells}
-    finding = _finding(claim.check, full_means, rows, cells)
+    finding = _finding(check, rows, _on_full_data(usable))
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
         return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
-    detail = _missing(missing, len(needed))
-    for known, opening in ((full_cells, "so far it"), (cells, "so far, on a part of the data, it")):
-        so_far = _so_far(claim.check, known, rows)
-        if so_far.holds is not None:
-            detail += f"; {opening} {WORDS[so_far.holds]}: {so_far.detail}"
-            break
-    return Verdict("not enough runs", detail, so_far.holds)
+    so_far, detail = _so_far(check, rows, lines)
+    return Verdict("not enough runs", _missing(missing, len(needed)) + detail, so_far)
 
 
 def _claim(values: Any, where: str, paper: str) -> Claim:
@@ -198,13 +191,11 @@ def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return {**line, "mean": mean, "n": finished + lost, ZEROS: lost}
 
 
-def _finding(check: Check, means: Mapping[Cell, Any], rows: tuple[str, ...], cells: Lines) -> Judgement:
+def _finding(check: Check, rows: tuple[str, ...], lines: Lines) -> Judgement:
     """Judge a check, and name the cells in which diverged runs count as 0."""
-    result = check.judge(means, rows)
+    result = check.judge({cell: check.read(line) for cell, line in lines.items()}, rows)
     zeros = [
-        f"{cells[cell][ZEROS]} of {cells[cell]['n']} in {'/'.join(cell)}"
-        for cell in means
-        if ZEROS in cells[cell]
+        f"{line[ZEROS]} of {line['n']} in {'/'.join(cell)}" for cell, line in lines.items() if ZEROS in line
     ]
     return replace(result, detail=f"{result.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else result
 
@@ -226,19 +217,23 @@ def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str) -> str:
     return "no number" if pd.isna(line[of]) else ""
 
 
-def _so_far(check: Check, cells: Lines, rows: tuple[str, ...]) -> Judgement:
-    """Return what the finished runs would decide; nothing unless each cell that counts has one.
+def _so_far(check: Check, rows: tuple[str, ...], lines: Lines) -> tuple[bool | None, str]:
+    """Say what the finished runs would decide, on full data or else on all; nothing if a cell lacks any.
 
     Cells are compared on the runs that all of a column's have.
     """
-    begun = {c: line for c, line in cells.items() if not _lacking({**line, "seeds": 1}, 1, check.of)}
-    means = shared_means(begun) if check.of == "mean" else {c: line["mean"] for c, line in begun.items()}
-    read = {c: check.read({**begun[c], "mean": mean}) for c, mean in means.items()}
-    return _finding(check, read, rows, begun)
+    begun = {cell: line for cell, line in lines.items() if not _lacking({**line, "seeds": 1}, 1, check.of)}
+    for known, where in ((_on_full_data(begun), ""), (begun, ", on a part of the data,")):
+        means = shared_means(known) if check.of == "mean" else {c: line["mean"] for c, line in known.items()}
+        result = _finding(check, rows, {cell: {**known[cell], "mean": mean} for cell, mean in means.items()})
+        if result.holds is not None:
+            return result.holds, f"; so far{where} it {WORDS[result.holds]}: {result.detail}"
+    return None, ""
 
 
-def _on_stand_in(line: Mapping[Any, Any]) -> bool:
-    return stands_in(line.get("data_state"), line.get("published_unit"))
+def _on_full_data(lines: Lines) -> Lines:
+    units = ((cell, line.get("data_state"), line.get("published_unit")) for cell, line in lines.items())
+    return {cell: lines[cell] for cell, state, unit in units if not stands_in(state, unit)}
 
 
 def _missing(missing: Mapping[Cell, str], needed: int) -> str:
