@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from fedcore.base.files import digest, write_json
+from fedcore.base.files import write_json
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import REFERENCE, RUNS, SHORTER, read_runs
@@ -68,7 +68,7 @@ class Kept:
 
 def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     """Return the kept runs whose specification params.yaml still describes; none that ended at its target."""
-    runs_by_hash = {digest(run.spec): run for catalogue in catalogues for run in catalogue.index.values()}
+    runs_by_hash = {run.spec_sha256: run for catalogue in catalogues for run in catalogue.index.values()}
     demands: dict[str, Demand] = {}
     kept = []
     for path in sorted(KEPT.rglob(RUNS)):

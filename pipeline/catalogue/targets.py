@@ -83,6 +83,11 @@ class PlannedRun:
         return _with_files(codehash.of_run(**names, observers=observers), self.spec)
 
     @cached_property
+    def spec_sha256(self) -> str:
+        """The hash of its specification."""
+        return digest(self.spec)
+
+    @cached_property
     def folder(self) -> str:
         """Where its files go."""
         return f"{self.group}/seed{self.seed}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import digest, read_object, sha256_file
+from fedcore.base.files import read_object, sha256_file
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import SUMMARY
 from fedcore.execution.runner import Settings, run
@@ -211,7 +211,7 @@ def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, KeptLine]], fold
         cells = {("", ""): sources.runs} if target.drawn else sources.cells
         for (row, column), runs in cells.items():
             lines = [kept[paper].get(plan.folder, {}) for plan in runs]
-            if runs and [digest(plan.spec) for plan in runs] == [line.get("spec_sha256") for line in lines]:
+            if runs and [plan.spec_sha256 for plan in runs] == [line.get("spec_sha256") for line in lines]:
                 yield Unit(paper, name, row, column, runs, lines)
 
 

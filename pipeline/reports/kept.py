@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import atomic, digest, stamps
+from fedcore.base.files import atomic, stamps
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue.params import STUDY
@@ -49,7 +49,7 @@ def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | No
         return None
     path = (among or root / REFERENCE / run.paper) / RUNS
     line = _lines(path, stamps(path)).get(run.folder)
-    return line if line and line["spec_sha256"] == digest(run.spec) else None
+    return line if line and line["spec_sha256"] == run.spec_sha256 else None
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.files import digest, read_object, stamps
+from fedcore.base.files import read_object, stamps
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
@@ -96,7 +96,7 @@ class RunFacts:
         path = self.root / self.run.folder / SUMMARY
         _refuse(path.parent)
         summary = _summary(path)
-        if summary is not None and summary.get("spec_sha256") != digest(self.run.spec):
+        if summary is not None and summary.get("spec_sha256") != self.run.spec_sha256:
             raise DataError(f"{path}: made by another specification; delete the folder and build it again")
         return summary
 
@@ -215,7 +215,7 @@ def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
     Raises:
         DataError: one of its files is damaged.
     """
-    known = {"seed": run.seed, "spec": digest(run.spec), "code": run.code, "partition": run.partition}
+    known = {"seed": run.seed, "spec": run.spec_sha256, "code": run.code, "partition": run.partition}
     summary = _summary(root / run.folder / SUMMARY)
     if summary is None:
         return known | {"status": "not run yet"}
@@ -332,4 +332,4 @@ def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False
 
 def short_hash(run: PlannedRun) -> str:
     """Return the digits of the hash of a run's specification that tables state."""
-    return digest(run.spec)[:12]
+    return run.spec_sha256[:12]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
@@ -254,12 +253,12 @@ def _reference(
         frame, files = _built(root / REFERENCE / paper, name)
         sources = catalogue.sources(paper, name, root)
         cells = {
-            cell: tuple(run for run in runs if frame is None or digest(run.spec) in lines)
+            cell: tuple(run for run in runs if frame is None or run.spec_sha256 in lines)
             for cell, runs in sources.cells.items()
         }
         shown = _status(sources, cells=cells, frame=frame, files=files, reference=True)
         for run in shown.runs if shown.kept else ():
-            line = lines[digest(run.spec)]
+            line = lines[run.spec_sha256]
             run_facts = {**line, "final": line, "spec": line["spec_sha256"]}
             record = Evidence(run, run_facts, [], True, curves.get(run.folder))
             evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")

@@ -40,7 +40,7 @@ def planned(
 
 def stated(run: PlannedRun) -> dict[str, str]:
     """Return what provenance.json should state of a run besides its files."""
-    return {"code": run.code, "spec_sha256": digest(run.spec)}
+    return {"code": run.code, "spec_sha256": run.spec_sha256}
 
 
 def check(report: Report, params: Path) -> list[IntegrityIssue]:
@@ -76,7 +76,7 @@ def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path,
         yield f"{no} (`fedcore prune` lists such)"
         return
     summary = read_or_empty(folder / SUMMARY)
-    if summary.get("spec_sha256") != digest(run.spec):
+    if summary.get("spec_sha256") != run.spec_sha256:
         yield f"its specification is not the one that {params} describes"
     if code_of(folder) != run.code:
         yield f"made by other code ({code_of(folder)[:12] or 'unknown'}, now {run.code[:12]})"
