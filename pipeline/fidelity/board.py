@@ -16,7 +16,7 @@ from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
-from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.results import REPRODUCTION, read_tidy
 
 READINGS = ("released", "by_client", "cohort", "symmetric")
 KEY = ["paper", "target", "row", "column"]
@@ -74,7 +74,7 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
         path = folder / paper / f"{target}.csv"
         if not path.exists():
             continue
-        frame = pd.read_csv(path, dtype={"row": str, "column": str})
+        frame = read_tidy(path)
         scales = set(frame["scale"]) if "scale" in frame else {scale}
         if others := sorted(map(str, scales - {scale})):
             raise DataError(f"{path}: made at {others[0]} scale, expected {scale}; build it again")
@@ -84,7 +84,7 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
 
 def printed_cells(paper: str, path: Path) -> pd.DataFrame:
     """Return a paper's published cells."""
-    frame = pd.read_csv(path, dtype={"row": str, "column": str, "mean": float, "std": float})
+    frame = read_tidy(path, {"mean": float, "std": float})
     frame = frame.rename(columns={"mean": "published_mean", "std": "published_std"}).assign(paper=paper)
     return frame[[*KEY, "unit", *PUBLISHED]]
 

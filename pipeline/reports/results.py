@@ -276,11 +276,16 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 
 
+def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> pd.DataFrame:
+    """Read a tidy csv, whose rows and columns are names even where they look like numbers."""
+    return pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+
+
 def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:
     """Return a tidy table's lines by cell; none without a file, or if it doesn't hold runs' own numbers."""
     if not path.exists():
         return {}
-    frame = pd.read_csv(path, dtype={"row": str, "column": str}, keep_default_na=False)
+    frame = read_tidy(path, keep_default_na=False)
     if not {"row", "column", "specs", "values"} <= {*frame}:
         return {}
     return {(line["row"], line["column"]): line for line in frame.to_dict("records")}
@@ -301,7 +306,7 @@ def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:
     """Return what was published in each cell of a target; nothing without a file."""
     if path is None:
         return {}
-    frame = pd.read_csv(path, dtype={"row": str, "column": str})
+    frame = read_tidy(path)
     frame = frame if "unit" in frame else frame.assign(unit="percent")
     lines = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)
     return {

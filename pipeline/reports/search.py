@@ -22,7 +22,7 @@ from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
 from pipeline.catalogue.targets import Asked, Column, Query
-from pipeline.reports.results import RunFacts, short_hash
+from pipeline.reports.results import RunFacts, read_tidy, short_hash
 from pipeline.reports.tables import Table, best
 
 OWN, SELECTION = "algorithm.", "selection"
@@ -297,7 +297,7 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
 def _read(report: Path) -> pd.DataFrame:
     if not report.exists():
         raise DataError(f"{report}: not built; expected a search's csv")
-    frame = pd.read_csv(report, dtype={"row": str, "column": str, "specs": str})
+    frame = read_tidy(report, {"specs": str})
     if not {"paper", "target", "row", "column", "mean", "scale", "specs"} <= set(frame) or frame.empty:
         raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
     return frame.fillna({"specs": ""})
