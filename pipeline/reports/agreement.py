@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
-from pipeline.reports.significance import FEWEST
+from pipeline.reports.significance import CONFIDENCE, FEWEST
 
 PART = "subset"
 SAME_ON_ANY_DATA = frozenset({"bytes"})
 ON_STAND_IN: Final = "on stand-in data"
 COLUMN = ["paper", "target", "column"]
-POINTS, DEVIATIONS, SHARE, CONFIDENCE = 1.0, 2.0, 0.05, 0.95
+POINTS, DEVIATIONS, SHARE = 1.0, 2.0, 0.05
 CHANGE = "relative_percent"
 ACCURACIES = frozenset({"percent", "auc_percent", "f1_percent"})
 PERCENTAGES = ACCURACIES | {CHANGE, "score"}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fedcore.base.lazy import pd
-from pipeline.catalogue.targets import Asked, Target
+from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
-from pipeline.reports.effects import FEWEST, INTERVAL
+from pipeline.reports.effects import INTERVAL
 from pipeline.reports.grid import PrintedCell
+from pipeline.reports.significance import FEWEST
 from pipeline.reports.standings import BoardContent, boards, complete
 from pipeline.reports.trials import Plan
 
@@ -34,13 +35,12 @@ def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, parts)
 
 
-def _judged(plan: Plan, runs: pd.DataFrame, places: Collection[str], method: str, base: str) -> Line:
-    """Return a tidy line on a method against another one in these settings."""
-    effect = effects.effect(runs[runs["workload"].isin(places)], method, base)
+def _judged(cell: Cell, plan: Plan, runs: pd.DataFrame, method: str, base: str) -> Line:
+    """Return a tidy line on a method against another one in these runs."""
+    effect = effects.effect(runs, method, base)
     if effect is None:
-        return {"verdict": UNRUN}
-    ends = {"mean": effect.mean, "low": effect.low, "high": effect.high}
-    return {**ends, "n": effect.sets, "verdict": effect.verdict(plan.benchmark.margin)}
+        return {"row": cell[0], "column": cell[1], "verdict": UNRUN}
+    return effect.line(*cell) | {"verdict": effect.verdict(plan.benchmark.margin)}
 
 
 def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
@@ -71,7 +71,8 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
         tried = (name for name in plan.rivals if case != STATELESS or name not in state)
-        judged = [{"row": case, "column": name, **_judged(plan, runs, places, name, base)} for name in tried]
+        there = runs[runs["workload"].isin(places)]
+        judged = [_judged((case, name), plan, there, name, base) for name in tried]
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
         verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
@@ -109,12 +110,11 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
 
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
-    base, keys = plan.benchmark.base, ["dataset", "workload", "seed"]
+    base = plan.benchmark.base
     ours = runs[runs["method"].isin([base, *plan.rivals])]
-    wide = ours.pivot_table(index=keys, columns="method", values="score")
-    if base not in wide or wide.index.get_level_values("dataset").nunique() < FEWEST:
+    if base not in {*ours["method"]} or ours["dataset"].nunique() < FEWEST:
         return ""
-    ahead = wide.sub(wide[base], axis=0).groupby(keys[:2]).mean().groupby("dataset").mean()
+    ahead = effects.ahead(ours, base)
     gains = []
     for dataset in ahead.index:
         leads = ahead.loc[dataset].dropna()
@@ -132,14 +132,11 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     runs = complete(plan, scores)
     lines, rows, margin = [], [], plan.benchmark.margin
     for paper, head in plan.params.report.headlines.items():
-        grounds = {
-            ground: [p for p in plan.places if (plan.dataset(p) in head.ground) == (ground == "own")]
-            for ground in GROUNDS
-        }
+        grounds = {ground: runs[runs["dataset"].isin(head.ground) == (ground == "own")] for ground in GROUNDS}
         for base in head.above:
             judged = [
-                {"row": f"{paper}-{base}", "column": ground, **_judged(plan, runs, places, head.method, base)}
-                for ground, places in grounds.items()
+                _judged((f"{paper}-{base}", ground), plan, there, head.method, base)
+                for ground, there in grounds.items()
             ]
             lines += judged
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"

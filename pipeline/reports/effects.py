@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import comb
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd
-from pipeline.reports.significance import DIGITS, holm
+from pipeline.reports.significance import CONFIDENCE, DIGITS, FEWEST, holm
 
-DRAWS, CONFIDENCE, MOST_EXACT, TIE = 10_000, 0.95, 20, 1
-FEWEST = 5  # data sets from which on a verdict is given
+DRAWS, MOST_EXACT, TIE = 10_000, 20, 1
+RUN = ["dataset", "workload", "seed"]
 INTERVAL = "{mean:+.2f} ({low:+.2f} to {high:+.2f})"
 Values = NDArray[np.float64]
 Verdict = Literal["better", "equivalent", "worse", "undecided"]
@@ -43,6 +43,11 @@ class Effect:
     sets: int
     wins: float
 
+    def line(self, row: str, column: str) -> dict[str, Any]:
+        """Return it as a tidy line."""
+        ends = {"mean": self.mean, "low": self.low, "high": self.high}
+        return {"row": row, "column": column, **ends, "n": self.sets}
+
     @property
     def decides(self) -> bool:
         """Whether there are data sets enough for a verdict."""
@@ -65,19 +70,22 @@ def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
     ``scores`` has a line for each run: ``method``, ``dataset``, ``workload``, ``seed`` and ``score``. None
     where the two have no workload in common.
     """
-    keys = ["dataset", "workload", "seed"]
-    ours, theirs = (scores[scores["method"] == name].set_index(keys)["score"] for name in (method, base))
+    ours, theirs = (scores[scores["method"] == name].set_index(RUN)["score"] for name in (method, base))
     apart = (ours - theirs).dropna()
     if apart.empty:
         return None
     nested = [[run.to_numpy() for _, run in part.groupby("workload")] for _, part in apart.groupby("dataset")]
     means = np.array([np.mean([runs.mean() for runs in workloads]) for workloads in nested])
     edge = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(bootstrap(nested), [edge, 100 - edge])
-    ahead = [(1 + np.sign(runs.round(DIGITS)).mean()) / 2 for workloads in nested for runs in workloads]
-    return Effect(
-        float(means.mean()), float(low), float(high), sign_flip(means), len(means), float(np.mean(ahead))
-    )
+    low, high = np.percentile(bootstrap(nested), [edge, 100 - edge]).tolist()
+    wins = [(1 + np.sign(runs.round(DIGITS)).mean()) / 2 for workloads in nested for runs in workloads]
+    return Effect(float(means.mean()), low, high, sign_flip(means), len(means), float(np.mean(wins)))
+
+
+def ahead(scores: pd.DataFrame, base: str) -> pd.DataFrame:
+    """Return how far each method (column) is ahead of the base on each data set: a mean over workloads."""
+    wide = scores.pivot_table(index=RUN, columns="method", values="score")
+    return wide.sub(wide[base], axis=0).groupby(RUN[:2]).mean().groupby(RUN[0]).mean()
 
 
 def bootstrap(nested: Sequence[Sequence[Values]], draws: int = DRAWS, seed: int = 0) -> Values:

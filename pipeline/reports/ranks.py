@@ -13,10 +13,9 @@ from functools import partial
 from fedcore.base.lazy import Axes, pd, scipy
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
-from pipeline.reports.significance import ALPHA, FEWEST
+from pipeline.reports.significance import ALPHA, DIGITS, FEWEST
 from pipeline.reports.tables import Table, tidy
 
-DIGITS = 9
 FEW = 10
 MEAN, RANK = "mean_rank", "rank"
 SIDE = 0.28

@@ -278,7 +278,8 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
 
 def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> pd.DataFrame:
     """Read a tidy csv, whose rows and columns are names even where they look like numbers."""
-    return pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+    frame: pd.DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+    return frame
 
 
 def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:

@@ -7,6 +7,7 @@ import numpy as np
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import effects
+from pipeline.reports.effects import RUN
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
@@ -15,7 +16,6 @@ BEST, SURE, GAIN = 5, 0.9, 0.3
 AGREEMENT = {"tau": "Kendall's tau", "best": f"Best {BEST}", "moved": "Moves most (places up)"}
 COST = {"traffic": "bytes", "work": "rows"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n"]
-RUN = ["dataset", "workload", "seed"]
 Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
 
 
@@ -60,15 +60,8 @@ def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
         "after the last round": scores.assign(score=[curve.iloc[-1] for curve in scores["curve"]]),
         **{f"with {plan.labels[base]}'s {COST[key]}": _at_cost(plan, scores, key) for key in COSTLY},
     }
-    board = _ahead(scores, base)
-    return {way: (board, _ahead(frame, base)) for way, frame in frames.items()}
-
-
-def _ahead(scores: pd.DataFrame, base: str) -> pd.Series[float]:
-    """Return how far each method is ahead of the base: the mean over data sets, as its effect is."""
-    wide = scores.pivot_table(index=RUN, columns="method", values="score")
-    apart = wide.sub(wide[base], axis=0)
-    return apart.groupby(RUN[:2]).mean().groupby(RUN[0]).mean().mean()
+    board = effects.ahead(scores, base).mean()
+    return {way: (board, effects.ahead(frame, base).mean()) for way, frame in frames.items()}
 
 
 def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
@@ -117,7 +110,7 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
             row, part = f"{side.replace('_', ' ')}, {stage}", {key: gains.get((side, key)) for key in servers}
             cells = (f"{e.mean:+.2f} ({e.low:+.2f} to {e.high:+.2f})" if e else "–" for e in part.values())
             rows.append((row, tuple(map(PrintedCell, cells))))
-            lines += [(row, key, e.mean, e.low, e.high, e.sets) for key, e in part.items() if e]
+            lines += [effect.line(row, key) for key, effect in part.items() if effect]
     alone = next(iter(servers))
     note = (
         f"Points with 95% intervals over data sets. Rows {first}: a server in place of {alone}, mean over "

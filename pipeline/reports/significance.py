@@ -16,8 +16,8 @@ import numpy as np
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.targets import Best, Column, Test
 
-ALPHA = 0.05
-FEWEST = 5  # pairs of runs, or data sets: with fewer no test and no interval is given
+ALPHA, CONFIDENCE = 0.05, 0.95
+FEWEST = 5  # pairs of runs, or data sets: with fewer there is no test, interval or verdict
 DIGITS = 9
 Samples = Mapping[str, float]
 

@@ -17,11 +17,11 @@ from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
 from pipeline.reports.captions import origin_of
 from pipeline.reports.drawings import Drawing, Inputs, Picture
-from pipeline.reports.effects import FEWEST, Effect
+from pipeline.reports.effects import Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
-from pipeline.reports.significance import DIGITS
+from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
@@ -285,7 +285,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
             ends, look = [[effect.mean - effect.low], [effect.high - effect.mean]], style.look(name)
             marker = {"marker": look.marker, "markerfacecolor": look.colour if effect.decides else "white"}
             axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, **marker)
-            lines.append((name, group or "all", effect.mean, effect.low, effect.high, effect.sets))
+            lines.append(effect.line(name, group or "all"))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
     panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.benchmark.base]}")

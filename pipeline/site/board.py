@@ -14,10 +14,11 @@ from pipeline.fidelity import board as comparing
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
 from pipeline.reports import render, style
-from pipeline.reports.agreement import CONFIDENCE, RULE
+from pipeline.reports.agreement import RULE
 from pipeline.reports.captions import watermark
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.significance import CONFIDENCE
 from pipeline.reports.style import Labels
 from pipeline.site.format import ASSETS, TEMPLATES, with_std
 from pipeline.site.survey import Survey

@@ -14,9 +14,10 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.board import by_table
 from pipeline.papers import build_catalogue
-from pipeline.reports.agreement import CONFIDENCE, ordering, within_interval, within_margin
+from pipeline.reports.agreement import ordering, within_interval, within_margin
 from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.results import read
+from pipeline.reports.significance import CONFIDENCE
 
 MODEL, CLIENTS = 1000, 10
 
