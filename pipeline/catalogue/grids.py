@@ -10,13 +10,12 @@ from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
 from fedcore.spec import Participation, Training
 from pipeline.catalogue.schema import LENGTHS, PaperParams, StudyParams
-from pipeline.catalogue.targets import Query
+from pipeline.catalogue.targets import Changes, Query
 
 ROWS = ("algorithm", "training")
 COLUMNS = ("data", "partition", "model", "participation", "dtype", "precision")
 WHOLE = ("dtype", "precision")
 FIXED = {"training": keys_of(Training), "participation": keys_of(Participation), **dict.fromkeys(WHOLE, ())}
-Changes = tuple[tuple[str, Any], ...]
 Known = Mapping[str, Collection[str]]
 
 

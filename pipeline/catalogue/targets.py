@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from fedcore.base.files import digest, sha256_file
 from fedcore.base.registry import plugins
+from fedcore.execution.integrity import PARTITION
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
 from pipeline.catalogue.schema import Layout, PaperParams
 
 Cell = tuple[str, str]
+Changes = tuple[tuple[str, Any], ...]
 Asked = Mapping[Cell, "Query | tuple[Query, ...]"]
 Needs = Literal["runs", "partitions"]
 Best = Literal["largest", "smallest", "none"]
@@ -43,7 +45,7 @@ class Query:
     dataset: str
     split: str
     algorithm: str
-    changes: tuple[tuple[str, Any], ...] = ()
+    changes: Changes = ()
     seeds: tuple[int, ...] | None = None
     place: str = ""
 
@@ -102,7 +104,7 @@ class PlannedRun:
         return {
             "spec": self.spec,
             "out": self.folder,
-            "partition": f"{self.partition}/partition.npz",
+            "partition": f"{self.partition}/{PARTITION}",
             "provenance": {"code": self.code},
         }
 

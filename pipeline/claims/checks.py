@@ -19,11 +19,11 @@ from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, mo
 
 from fedcore.base.lazy import scipy
 from fedcore.base.options import Options
+from pipeline.catalogue.targets import Cell
+from pipeline.reports.agreement import ROUNDING
 from pipeline.reports.significance import ALPHA, holm, paired, parse_samples
 
-Cell = tuple[str, str]
 Means = Mapping[Cell, Any]
-ROUNDING = 1e-9
 SHOWN = 6
 
 

@@ -19,7 +19,8 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import pd
 from fedcore.base.options import Options, suggestion, validate
-from pipeline.claims.checks import CHECKS, Cell, Check, Judgement
+from pipeline.catalogue.targets import Cell
+from pipeline.claims.checks import CHECKS, Check, Judgement
 from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_STAND_IN, stands_in
 from pipeline.reports.significance import parse_samples
 

@@ -16,9 +16,9 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options, keys_of, validate
 from fedcore.spec import Evaluation
-from pipeline.catalogue.grids import Changes, known_changes, options_of, setting_keys
+from pipeline.catalogue.grids import known_changes, options_of, setting_keys
 from pipeline.catalogue.schema import Key, PaperParams
-from pipeline.catalogue.targets import Query
+from pipeline.catalogue.targets import Changes, Query
 from pipeline.claims.ledger import FOLDER
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts

@@ -11,6 +11,7 @@ from fedcore.base.errors import SpecError, say
 from fedcore.base.files import write_text
 from fedcore.base.options import nearest
 from fedcore.cli.options import Json, show
+from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Sources
 from pipeline.cli.names import PARAMS, TARGET, Overlay, Report, Scale, elsewhere
@@ -140,7 +141,7 @@ def summaries(
     if not selected:
         raise SpecError(f"{report}: no run in the rows, columns and seeds that were asked for")
     held = kept_specs(sources.paper, sources.name, kept) if kept else ()
-    return [f"{folder}/summary.json" for folder, run in selected.items() if short_hash(run) not in held]
+    return [f"{folder}/{SUMMARY}" for folder, run in selected.items() if short_hash(run) not in held]
 
 
 def cell_facts(

@@ -22,6 +22,7 @@ from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN,
 from pipeline.reports.kept import SHORTER
 from pipeline.reports.render import in_print, md_table
 from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.style import GREEN, SKY_BLUE, VERMILION, YELLOW
 
 SAME = 1 - 1e-9
 KEYS = {"paper": "Paper", "reading": "Reading"}
@@ -48,15 +49,15 @@ ORDER = {
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN = 0.56, 0.618034
-GREEN, ORANGE, GREY = "#009E73", "#D55E00", "#8A8A8A"
+GREY = "#8A8A8A"
 # What a claim's kind is called in the legend, and its colour.
 KINDS = {
     "all": ("holds in every reading measured", GREEN),
     "holds": ("holds in the only one measured", "#8FD3BE"),
-    "some": ("holds in some, fails in others", "#F0E442"),
+    "some": ("holds in some, fails in others", YELLOW),
     "fails": ("fails in the only one measured", "#F0B48F"),
-    "none": ("fails in every reading measured", ORANGE),
-    "test": ("held by a test of the code", "#56B4E9"),
+    "none": ("fails in every reading measured", VERMILION),
+    "test": ("held by a test of the code", SKY_BLUE),
     "holds so far": ("holds with fewer runs or rows", "#B9C9C4"),
     "fails so far": ("fails with fewer runs or rows", "#CDBFB6"),
     "waits": ("no runs yet", "#DADADA"),
@@ -65,9 +66,9 @@ KINDS = {
 # What a kind of cell is called in the legend, its colour and marker, and whether it is filled.
 DOTS = {
     "near": ("near the published score", GREEN, "o", True),
-    "far": ("not near", ORANGE, "^", True),
+    "far": ("not near", VERMILION, "^", True),
     "near, fewer seeds": ("near, with fewer seeds", GREEN, "o", False),
-    "far, fewer seeds": ("not near, with fewer seeds", ORANGE, "^", False),
+    "far, fewer seeds": ("not near, with fewer seeds", VERMILION, "^", False),
     ON_STAND_IN: ("on a part of the data: not judged", GREY, "s", True),
 }
 EXPLAINED = (

@@ -22,7 +22,6 @@ from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
-BAND = "Line and band: mean and ± one sample standard deviation"
 SINCE = " from the round on in which they end"
 
 
@@ -147,12 +146,12 @@ class Curves(Target):
         if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
-        paper = sources.declared
+        paper, seeds = sources.declared, {run.seed for run in runs}
         labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
-            captions.spread_of({run.seed for run in runs}, frame["n"].astype(int), BAND, "a point"),
+            captions.spread_of(seeds, frame["n"].astype(int), figures.SPREAD, "a point"),
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )

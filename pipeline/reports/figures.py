@@ -32,7 +32,8 @@ PANEL, HIGHEST, LETTER = 1.9, 7.4, 0.068  # inches
 SMALL = 7  # points, of the smallest letters
 PUBLISHED = Look("published", "0.3", "D", "")
 MARKS = 8
-BAND = "Line and band: mean and ± one sample standard deviation over seeds."
+SPREAD = "Line and band: mean and ± one sample standard deviation"
+BAND = f"{SPREAD} over seeds."
 LETTERS_PER_INCH = 18
 
 

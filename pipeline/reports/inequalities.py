@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcore.base.lazy import Figure, pd, scipy
 from pipeline.reports import figures
 from pipeline.reports.drawings import Picture
+from pipeline.reports.style import GREEN, VERMILION
 
 # Left and right by inequality: a number, or one for each draw.
 Sides = Mapping[str, tuple[ArrayLike, ArrayLike]]
@@ -25,7 +26,7 @@ SLOPE = "_slope"
 GROUPS = 10  # of draws, or populations: a slope's interval is over them
 NEAR = 1e-9, 1e-12  # rounding: a share of the right side, and at all
 VACUOUS = 1e-3
-HOLDS, FAILS, OPEN = "#009E73", "#D55E00", "0.6"
+HOLDS, FAILS, OPEN = GREEN, VERMILION, "0.6"
 
 
 def lines(

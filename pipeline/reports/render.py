@@ -18,10 +18,10 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import jinja2, pd
 from pipeline.catalogue.schema import Layout
+from pipeline.catalogue.targets import TEMPLATES
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 
-TEMPLATES = Path(__file__).parent / "templates"
 ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
 NO_TEX = (
     "a PDF needs a TeX on PATH, and there is none; install texlive-latex-recommended and preview-latex-style"

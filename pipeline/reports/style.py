@@ -13,6 +13,7 @@ from fedcore.base.registry import Line, Plugin, plugins
 from pipeline.catalogue.targets import Sources
 
 DIVERGED = "‡"
+BLUE, GREEN, VERMILION, SKY_BLUE, YELLOW = "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#F0E442"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]
 _marked: ContextVar[frozenset[str]] = ContextVar("marked", default=frozenset())
 
@@ -30,7 +31,7 @@ class Look:
 SPARE = tuple(
     Look("", colour, marker, line)
     for line in (":", "-.", "--", "-")
-    for colour, marker in zip(("#0072B2", "#8C6D1F", "#6A51A3", "#7F7F7F"), "X<>h", strict=True)
+    for colour, marker in zip((BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F"), "X<>h", strict=True)
 )
 
 

@@ -17,15 +17,16 @@ from pipeline.catalogue.grids import Setting, data_set
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
+from pipeline.reports import REPORTS
+from pipeline.reports.agreement import ROUNDING
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import RunFacts, is_made
 from pipeline.reports.search import candidates, held_out, tried
 from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 
-REPORTS = Path("reports")
 TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
-DRAW, ROUNDING = "draw", 1e-9
+DRAW = "draw"
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
 
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Asked, Column, Query
+from pipeline.catalogue.targets import Asked, Changes, Column, Query
 from pipeline.reports.tables import Table
 
-Changes = tuple[tuple[str, Any], ...]
 IID = 1000.0
 """The alpha of a Dirichlet draw with which all clients have nearly the same labels."""
 

@@ -18,7 +18,7 @@ POINTS = 250
 LOSSES = ("train_loss", "test_loss")
 TRAFFIC = ("bytes_down", "bytes_up")
 TOGETHER = {"train_loss": "loss", "bytes_down": "bytes sent"}
-PAIR = style.Look("", "#0072B2", "s"), style.Look("", "#D55E00", "o")
+PAIR = style.Look("", style.BLUE, "s"), style.Look("", style.VERMILION, "o")
 Chart = dict[str, Any]
 
 

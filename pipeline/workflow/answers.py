@@ -19,6 +19,7 @@ from snakemake_interface_storage_plugins.io import Mtime
 from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, write_text
+from fedcore.execution.integrity import PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
@@ -52,7 +53,7 @@ class Workflow:
         SystemExit: the configuration is wrong; the message is one line.
     """
 
-    run_files = ("spec.yaml", "history.csv", "summary.json", "timing.json", "provenance.json")
+    run_files = (SPEC, "history.csv", SUMMARY, TIMING, PROVENANCE)
 
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
         self.snakemake = snakemake
@@ -195,9 +196,9 @@ class Workflow:
         self._foresee()
         sources = self._sources(wildcards)
         if sources.target.needs == "partitions":
-            return [f"{run.partition}/stats.json" for run in sources.runs]
+            return [f"{run.partition}/{STATISTICS}" for run in sources.runs]
         first = (f"reports/{sources.paper}/{name}.csv" for name in sources.target.follows)
-        runs = (f"{run.folder}/summary.json" for run in sources.runs if line_of(run, Path()) is None)
+        runs = (f"{run.folder}/{SUMMARY}" for run in sources.runs if line_of(run, Path()) is None)
         return [*(name for name in first if Path(name).exists()), *runs]
 
     def histories(self, wildcards: Any) -> list[str]:
@@ -254,7 +255,7 @@ class Workflow:
     def partitions(self, wildcards: Any) -> list[str]:
         """Return the partition files of a job's runs."""
         self._foresee()
-        return [f"{run.partition}/partition.npz" for run in self._runs(wildcards)]
+        return [f"{run.partition}/{PARTITION}" for run in self._runs(wildcards)]
 
     def weights(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched weights that a run's model starts from; none for most models."""

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Paper, Query, Target
+from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
 from pipeline.reports import figures, inequalities, populations, ranks
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
 from pipeline.reports.style import Look
 from pipeline.reports.tables import Table, of_datasets
-from pipeline.reports.variations import IID, Changes, Variation, variations
+from pipeline.reports.variations import IID, Variation, variations
 
 SAMPLES, SIGNS = 4, 50  # of each population, samples whose complexity is estimated, and by how many signs
 DIMENSION = 2  # the VC dimension of h(x) = w^T phi(x) with two features

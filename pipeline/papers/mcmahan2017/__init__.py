@@ -11,14 +11,13 @@ from itertools import product
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Paper, Query, Target
+from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
 from pipeline.reports import figures
 from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, line
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import Choice, Search, searches, seeds
 from pipeline.reports.tables import Table
-from pipeline.reports.variations import Changes
 
 PANELS = {"own": "different starts", "same": "one start"}
 ROWS = {

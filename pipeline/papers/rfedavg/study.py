@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
-from pipeline.catalogue.targets import Cell, Query
+from pipeline.catalogue.targets import Cell, Changes, Query
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, over_seeds
 from pipeline.reports.style import Look
-from pipeline.reports.variations import Changes
 
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
 LAMBDA = (0.01, 0.1, 1.0, 10.0, 100.0)
