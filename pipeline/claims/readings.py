@@ -7,7 +7,7 @@ says which combinations run; shares of the variance say what each point explains
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -19,9 +19,8 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Axes, Figure, pd
 from fedcore.base.options import suggestion
-from pipeline.catalogue.grids import Changes
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
-from pipeline.catalogue.targets import Cell, Paper, Query, Target
+from pipeline.catalogue.targets import Cell, Changes, Paper, Query, Target
 from pipeline.claims.design import design, shares
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
 from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
@@ -34,7 +33,7 @@ ENDING = "_readings"
 DISTANCE, SHARE, CLAIM, IN_PART = "distance", "share", "claim", "claim_in_part"
 CLAIMS = (CLAIM, IN_PART)
 FEW = 3  # of fewer seeds all are run, as one process may train them together
-WITHIN, BEYOND, TAKEN = "#009E73", "#D55E00", "#0072B2"
+WITHIN, BEYOND, TAKEN = style.GREEN, style.VERMILION, style.BLUE
 ROOM = 0.16
 HOLDS = {"reproduced": True, "not reproduced": False}
 SHOWN = (
@@ -299,50 +298,69 @@ def nearest(numbers: pd.DataFrame, count: int) -> list[str]:
 def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     """Draw readings from near to far: the distance, what each takes, and the claims that hold in it."""
     order = numbers[numbers["row"] == DISTANCE].sort_values("mean", kind="stable").reset_index(drop=True)
-    parts = numbers[numbers["row"] == SHARE].set_index("column")["mean"]
     claims = numbers[numbers["row"].isin(CLAIMS)].to_dict("records")
-    taken = [(key, name) for key, point in space.points.items() for name in point.tried]
-    heights = [10, len(taken) + 0.5, len(claims) + 0.5]
+    heights = [10, sum(len(point.tried) for point in space.points.values()) + 0.5, len(claims) + 0.5]
     figure = figures.framed(ROOM * sum(heights) + 0.4)
     above, choices, held = figure.subplots(3, 1, sharex=True, height_ratios=heights)
-    above.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
-    colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
-    above.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
     lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
-    for x in order.index[order["column"].isin(lacking)]:
-        transform = above.get_xaxis_transform()
-        above.text(x, 0.98, style.DIVERGED, transform=transform, ha="center", va="top", fontsize=7)
-    above.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
-    above.set(yscale="log", ylabel="margins from the print", ymargin=0.15)
-    open_points = space.points.values()
-    marks: dict[Any, str] = {}
-    for word in ("paper", "code") if any(point.released for point in open_points) else ("paper",):
-        names = pd.Series([getattr(point, word) for point in open_points], [*space.points])
-        for x in order.index[(order[[*names.index]] == names).all(axis=1)]:
-            marks[x] = f"{marks[x]}, {word}" if x in marks else word
-    for x, words in marks.items():
-        # Points rise to the right: none is to the upper left or lower right of another.
-        rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": edge, "fontsize": 7}
-        above.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place)
-    for y, (key, name) in enumerate(taken):
-        x = order.index[order[key] == name]
-        choices.scatter(x, [y] * len(x), c=TAKEN, s=12)
-    explain = {
-        (key, point.tried[0]): f" ({parts[key]:.0%})" for key, point in space.points.items() if key in parts
-    }
-    labels = [f"{key}{explain.get((key, name), '')}: {name.replace('_', ' ')}" for key, name in taken]
-    _listed(choices, labels)
-    for y, claim in enumerate(claims):
-        for key, look in (("in", {"c": WITHIN}), ("out", {"facecolors": "none", "edgecolors": BEYOND})):
-            x = order.index[order["column"].isin(claim[key].split() if isinstance(claim[key], str) else [])]
-            held.scatter(x, [y] * len(x), s=12, **look)
-    _listed(held, [f"{claim['column']}: in {_says(claim, len(order), ' of {}')}" for claim in claims])
+    _draw_distances(above, order, order.index[order["column"].isin(lacking)], _marks(space.points, order))
+    _draw_choices(choices, order, space.points, numbers[numbers["row"] == SHARE].set_index("column")["mean"])
+    _draw_claims(held, order, claims)
     return figure
 
 
+def _marks(open_points: Mapping[str, Point], order: pd.DataFrame) -> dict[int, str]:
+    """Return by place which readings are this project's (``paper``) and that of the authors' code."""
+    words = ("paper", "code") if any(point.released for point in open_points.values()) else ("paper",)
+    taken = {word: {key: getattr(point, word) for key, point in open_points.items()} for word in words}
+    readings = order[[*open_points]].to_dict("records")
+    marks = (", ".join(word for word in words if taken[word] == reading) for reading in readings)
+    return {x: words for x, words in enumerate(marks) if words}
+
+
+def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], marks: dict[int, str]) -> None:
+    """Draw readings' distances, with a sign over those that lack runs."""
+    axes.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
+    colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
+    axes.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
+    top: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top"}
+    for x in lacking:
+        axes.text(x, 0.98, style.DIVERGED, **top, fontsize=figures.SMALL)
+    axes.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
+    axes.set(yscale="log", ylabel="margins from the print", ymargin=0.15)
+    for x, words in marks.items():
+        # Points rise to the right: none is to the upper left or lower right of another.
+        rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": edge}
+        axes.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place, fontsize=figures.SMALL)
+
+
+def _draw_choices(
+    axes: Axes, order: pd.DataFrame, open_points: Mapping[str, Point], parts: pd.Series[float]
+) -> None:
+    """Draw which alternative of each point readings take, and what the point explains."""
+    labels: list[str] = []
+    for key, point in open_points.items():
+        for name in point.tried:
+            x = order.index[order[key] == name]
+            axes.scatter(x, [len(labels)] * len(x), c=TAKEN, s=12)
+            part = f" ({parts[key]:.0%})" if name == point.tried[0] and key in parts else ""
+            labels.append(f"{key}{part}: {name.replace('_', ' ')}")
+    _listed(axes, labels)
+
+
+def _draw_claims(axes: Axes, order: pd.DataFrame, claims: list[dict[Hashable, Any]]) -> None:
+    """Draw in which readings claims hold and fail."""
+    looks: Any = {"in": {"c": WITHIN}, "out": {"facecolors": "none", "edgecolors": BEYOND}}
+    for y, claim in enumerate(claims):
+        for key, look in looks.items():
+            x = order.index[order["column"].isin(claim[key].split() if isinstance(claim[key], str) else [])]
+            axes.scatter(x, [y] * len(x), s=12, **look)
+    _listed(axes, [f"{claim['column']}: in {_says(claim, len(order), ' of {}')}" for claim in claims])
+
+
 def _listed(axes: Axes, labels: list[str]) -> None:
-    axes.set_yticks(range(len(labels)), labels, fontsize=7)
+    axes.set_yticks(range(len(labels)), labels, fontsize=figures.SMALL)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.set_xticks([])
     axes.set_visible(bool(labels))
