@@ -110,7 +110,7 @@ def bill(
         "memory_gb": _guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
         "disk_gb": _disk(left, root),
         "speed": machine.speed(),
-        "measured_here": len(guess.measured or ()),
+        "measured_here": len(guess.here or ()),
         "unknown_data": sorted(unknown),
         "dearest": [*_dearest(catalogue, guess, left)],
     }

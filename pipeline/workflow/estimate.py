@@ -15,7 +15,7 @@ from functools import cache
 from math import ceil, exp, log, prod
 from pathlib import Path
 from statistics import median
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fedcore.base.files import canonical_json
 from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
-from fedcore.parts import Recipe
+from fedcore.parts import Recipe, Schedule
 from fedcore.spec import Precision
 from pipeline.catalogue.specification import cohort_size, training_clients
 from pipeline.catalogue.targets import PlannedRun
@@ -120,33 +120,21 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     """Return what the run of a resolved specification and its recipe asks for."""
     size = size_of(canonical_json(spec["data"]))
     network = network_of(canonical_json(spec["model"]), size)
-    training, evaluation, split = spec["training"], spec["evaluation"], spec["partition"]
-    fold, kept = split.get("fold"), split.get("validation")
-    tested = size.rows / fold["of"] if fold else TEST_SHARE * size.rows if size.test is None else size.test
-    validation = (size.rows - tested) * kept if kept else tested
-    trained = size.rows - tested - (validation if fold or kept else 0)
-    clients, cohort = _federation(spec, size)
-    schedule, extra = recipe.schedule, recipe.work(validation)
-    pooled = not schedule.federated
-    share = trained / clients * (cohort if pooled else 1)
+    training, rounds = spec["training"], spec["training"]["rounds"]
+    rows, (clients, cohort) = _row_counts(spec["partition"], size), _federation(spec, size)
+    schedule, extra = recipe.schedule, recipe.work(rows.validation)
+    share = rows.trained / clients * (1 if schedule.federated else cohort)
     batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
-    rounds, every = training["rounds"], evaluation["every"]
-    trainings = rounds * (1 if pooled else schedule.trainings(cohort))
-    trainings *= 2 if evaluation.get("divergence") else 1
+    trainings = _trainings(spec, schedule, cohort)
     steps = trainings * _steps(training, share, batch)
     epochs = training["local_epochs"]
-    rows = steps * batch if epochs is None else trainings * epochs * max(share, 1)
-    train_every = every if evaluation["train_every"] is None else evaluation["train_every"]
-    on_test = (rounds / every + 1) * (2 if evaluation.get("validation") else 1)
-    on_training = rounds / train_every + 1 if train_every else 0.0
-    observers = (evaluation.get("observe") or {}).values()
-    observed = sum(rounds / (options.get("every") or every) for options in observers)
-    measured = tested * on_test + trained * on_training + size.rows * observed
-    forward = rows * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients)
-    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * validation
+    stepped = steps * batch if epochs is None else trainings * epochs * max(share, 1)
+    forward = stepped * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients)
+    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * rows.validation
+    measured = _measured_rows(spec, rows, size)
     computed = dict.fromkeys(get_args(Precision), 0.0)
     computed[spec["precision"]] += forward
-    computed[evaluation.get("precision") or "fp32"] += measured
+    computed[spec["evaluation"].get("precision") or "fp32"] += measured
     vectors = extra.vectors + PASSES[training["optimizer"]] + (2 if training["weight_decay"] else 0)
     pairs = steps * (batch + extra.points) ** 2 if extra.points else 0.0
     work = {
@@ -155,7 +143,7 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
         "shared": 2 * computed["fp32"] * network.shared,
         "bf16": 2 * computed["bf16"] * (network.dense + network.shared),
         "vectors": steps * vectors * network.parameters,
-        "pairs": pairs + on_test * clients * extra.measured**2,
+        "pairs": pairs + _tests(spec) * clients * extra.measured**2,
         "decompositions": steps * extra.decompositions,
         "training": trainings,
         "sent": trainings * network.parameters,
@@ -166,10 +154,51 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
         "loaded": size.rows * prod(size.inputs),
     }
     models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
-    bytes_each = 8 if spec["dtype"] == "float64" else 4
-    megabytes = bytes_each * (2 * size.rows * network.width + models * network.parameters) / 2**20
-    operations, like = 6 * batch * (network.dense + network.shared), _like(spec, recipe, validation)
-    return Demand(work, like, ceil(BASE_MB + megabytes), operations, size is not UNKNOWN)
+    memory = _memory_mb(spec, 2 * size.rows * network.width + models * network.parameters)
+    operations, like = 6 * batch * (network.dense + network.shared), _like(spec, recipe, rows.validation)
+    return Demand(work, like, memory, operations, size is not UNKNOWN)
+
+
+class RowCounts(NamedTuple):
+    """How many rows of the data are trained on, tested on, and held out."""
+
+    trained: float
+    tested: float
+    validation: float
+
+
+def _row_counts(split: Mapping[str, Any], size: Size) -> RowCounts:
+    fold, kept = split.get("fold"), split.get("validation")
+    tested = size.rows / fold["of"] if fold else TEST_SHARE * size.rows if size.test is None else size.test
+    validation = (size.rows - tested) * kept if kept else tested
+    return RowCounts(size.rows - tested - (validation if fold or kept else 0), tested, validation)
+
+
+def _trainings(spec: Mapping[str, Any], schedule: Schedule, cohort: int) -> int:
+    """Return how often clients train in all; data that are pooled count as one client."""
+    times: int = spec["training"]["rounds"] * (schedule.trainings(cohort) if schedule.federated else 1)
+    return times * (2 if spec["evaluation"].get("divergence") else 1)
+
+
+def _tests(spec: Mapping[str, Any]) -> float:
+    """Return how often models are tested, on test rows and on those held out."""
+    evaluation = spec["evaluation"]
+    times: float = spec["training"]["rounds"] / evaluation["every"] + 1
+    return times * (2 if evaluation.get("validation") else 1)
+
+
+def _measured_rows(spec: Mapping[str, Any], rows: RowCounts, size: Size) -> float:
+    """Return how many rows all measurements pass through a model."""
+    evaluation, rounds, every = spec["evaluation"], spec["training"]["rounds"], spec["evaluation"]["every"]
+    train_every = every if evaluation["train_every"] is None else evaluation["train_every"]
+    on_training: float = rounds / train_every + 1 if train_every else 0.0
+    observers = (evaluation.get("observe") or {}).values()
+    observed: float = sum(rounds / (options.get("every") or every) for options in observers)
+    return rows.tested * _tests(spec) + rows.trained * on_training + size.rows * observed
+
+
+def _memory_mb(spec: Mapping[str, Any], numbers: float) -> int:
+    return ceil(BASE_MB + (8 if spec["dtype"] == "float64" else 4) * numbers / 2**20)
 
 
 def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
@@ -221,15 +250,15 @@ def factor(need: Demand, known: Mapping[str, float]) -> tuple[int, float]:
     return next(groups, (len(need.like), 1.0))
 
 
-def estimate(need: Demand, speed: float = 1.0, measured: Factors | None = None) -> Cost:
+def estimate(need: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
     """Guess the cost of a run by what it asks for.
 
-    Runs take ``speed`` times as long on this machine as the kept ones took on theirs. ``measured`` is the
+    Runs take ``speed`` times as long on this machine as the kept ones took on theirs. ``here`` is the
     same by groups of runs, of those that are here, and goes first.
     """
     known = fitted()
     at, corrected = factor(need, known["factors"])
-    local = factor(need, measured)[1] if measured else speed
+    local = factor(need, here)[1] if here else speed
     seconds = raw(need, known["rates"]) * corrected * local
     spread = known["spread"][at]
     return Cost(seconds, seconds / spread, seconds * spread, need.memory_mb, need.step_operations)
@@ -238,14 +267,14 @@ def estimate(need: Demand, speed: float = 1.0, measured: Factors | None = None) 
 class Guesses:
     """The costs of runs on a machine, each setting worked out once; arguments are those of ``estimate``."""
 
-    def __init__(self, speed: float = 1.0, measured: Factors | None = None) -> None:
-        self.speed, self.measured = speed, measured
+    def __init__(self, speed: float = 1.0, here: Factors | None = None) -> None:
+        self.speed, self.here = speed, here
         self._known: dict[str, Cost] = {}
 
     def __call__(self, run: PlannedRun) -> Cost:
         """Return the cost of a run, which does not depend on its seed."""
         if run.group not in self._known:
-            self._known[run.group] = estimate(demand(run.spec, run.recipe), self.speed, self.measured)
+            self._known[run.group] = estimate(demand(run.spec, run.recipe), self.speed, self.here)
         return self._known[run.group]
 
 
