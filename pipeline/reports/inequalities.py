@@ -41,24 +41,27 @@ def lines(
         laws: the inequalities in O(), which are about means over draws.
     """
     for row in places[0][0]:
-        both = [[np.broadcast_arrays(*map(np.atleast_1d, sides[row])) for sides in place] for place in places]
-        left, right = (
-            np.array([np.concatenate([pair[k] for pair in place]) for place in both], float) for k in (0, 1)
-        )
+        left, right = (_side(row, places, index) for index in (0, 1))
         common: dict[str, Any] = {"row": row, "column": column, "n": left.shape[1], "seeds": left.shape[1]}
         if row in laws:
             yield common | _slopes(column, along, left, right)
             left, right = left.mean(axis=1, keepdims=True), right.mean(axis=1, keepdims=True)
-        true = left <= right + NEAR[0] * np.abs(right) + NEAR[1]
-        ratio = np.where(true, 0.0, np.inf)
+        holds = left <= right + NEAR[0] * np.abs(right) + NEAR[1]
+        ratio = np.where(holds, 0.0, np.inf)
         np.divide(left, right, out=ratio, where=np.abs(right) > NEAR[1])
-        held = np.where(row in laws, np.nan, true.mean(axis=1))
+        held = np.where(row in laws, np.nan, holds.mean(axis=1))
         ends = {"low": ratio.min(), "high": ratio.max(), "holds": held.mean()}
         yield common | {"mean": ratio.max()} | ends
         for k, at in enumerate(along):
             ends = {"low": ratio[k].min(), "high": ratio[k].max(), "holds": held[k]}
             sides = {"left": left[k].mean(), "right": right[k].mean()}
             yield common | {"round": at, "mean": ratio[k].mean()} | sides | ends
+
+
+def _side(row: str, places: Sequence[Sequence[Sides]], index: int) -> NDArray[np.float64]:
+    """Return the left (0) or right (1) side of an inequality in each draw [places, draws]."""
+    both = [[np.broadcast_arrays(*map(np.atleast_1d, sides[row])) for sides in place] for place in places]
+    return np.array([np.concatenate([pair[index] for pair in place]) for place in both], float)
 
 
 def _slopes(
@@ -129,7 +132,7 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
         for y, row in enumerate(rows):
             dots = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
             levels = y + np.linspace(-0.3, 0.3, len(dots))
-            colours = [OPEN if held != held else HOLDS if held == 1 else FAILS for held in dots["holds"]]
+            colours = [OPEN if pd.isna(held) else HOLDS if held == 1 else FAILS for held in dots["holds"]]
             axes.hlines(
                 levels, dots["low"].where(dots["low"] > 0, dots["mean"]), dots["high"], colours, linewidth=0.6
             )
