@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import product
@@ -21,7 +21,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
-from pipeline.catalogue.targets import Asked, Column, Query
+from pipeline.catalogue.targets import Asked, Column, Query, Sources
 from pipeline.reports.results import RunFacts, read_tidy, short_hash
 from pipeline.reports.tables import Table, best
 
@@ -222,47 +222,68 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
     A column with a candidate that wasn't measured is passed over; a line names it.
     """
     frame = _read(report)
-    paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
-    sources = catalogue.sources(paper, name)
-    table, scale, params = sources.target, sources.scale, sources.params
-    if other := {*frame["scale"]} - {scale}:
-        raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
-    if not isinstance(table, Table) or not table.search:
-        raise DataError(f"{report}: {paper}/{name} is no search")
-    cell_queries = table.cells(params)
-    all_queries = [query for queries in cell_queries.values() for query in queries]
-    expected = {cell: {*map(short_hash, runs)} for cell, runs in sources.cells.items()}
+    sources, table = _search_of(catalogue, report, frame)
+    cell_queries = table.cells(sources.params)
+    splits = {(query.dataset, query.split) for queries in cell_queries.values() for query in queries}
     entries: list[dict[str, Any]] = []
     passed: list[str] = []
-    for column in table.columns(params):
+    for column in table.columns(sources.params):
+        queries = {row: tried for (row, key), tried in cell_queries.items() if key == column.key}
         cells = frame[frame["column"] == column.key]
         row = best(cells, column.best or table.best)
-        queries = {candidate: tried for (candidate, key), tried in cell_queries.items() if key == column.key}
-        if row is None:
-            passed += [column.key] * ((column.best or table.best) != "none")
-            continue
-        stated = dict(zip(cells["row"], cells["specs"], strict=True))
-        if {*stated} != {*queries} or any(
-            {*specs.split()} - expected[candidate, column.key] for candidate, specs in stated.items()
-        ):
-            raise DataError(f"{report}: built for another study or other parameters; build it again")
-        mean = cells.set_index("row")["mean"][row]
-        at_scale = "" if scale == STUDY else f" at {scale} scale"
-        source = f"{paper}/{name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
-        for query, changes in told_apart(params, queries, row):
-            values = {key: [*value] if isinstance(value, tuple) else value for key, value in changes.items()}
-            splits = {other.split for other in all_queries if other.dataset == query.dataset}
-            for_algorithm = query.place or any(key.startswith(OWN) for key in values)
-            place = query.place or (query.split if len(splits) > 1 else query.dataset)
-            of = {"of": query.algorithm} if for_algorithm else {}
-            origin = ", ".join([source, *_at_ends(queries, values)])
-            entries += [{**of, "at": place, "values": values, "source": origin}] if values else []
+        if row is not None:
+            _refuse_other_specs(report, sources, column.key, cells, queries)
+            mean = cells.set_index("row")["mean"][row]
+            entries += _entries(sources, queries, row, mean, splits)
+        elif (column.best or table.best) != "none":
+            passed.append(column.key)
     if passed:
-        say(
-            f"{report}: nothing is chosen for {', '.join(passed)}: a candidate lacks a run, or all diverged",
-            error=True,
-        )
-    return paper, entries
+        names = ", ".join(passed)
+        say(f"{report}: nothing is chosen for {names}: a candidate lacks a run, or all diverged", error=True)
+    return sources.paper, entries
+
+
+def _search_of(catalogue: Catalogue, report: Path, frame: pd.DataFrame) -> tuple[Sources, Table]:
+    paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
+    sources = catalogue.sources(paper, name)
+    scale = sources.scale
+    if other := {*frame["scale"]} - {scale}:
+        raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
+    if not isinstance(sources.target, Table) or not sources.target.search:
+        raise DataError(f"{report}: {paper}/{name} is no search")
+    return sources, sources.target
+
+
+def _refuse_other_specs(
+    report: Path, sources: Sources, column: str, cells: pd.DataFrame, candidates: Collection[str]
+) -> None:
+    """Refuse a column of other candidates, or of runs of other specifications, than the parameters have."""
+    stated = dict(zip(cells["row"], cells["specs"], strict=True))
+    if {*stated} != {*candidates} or any(
+        {*specs.split()} - {*map(short_hash, sources.cells[row, column])} for row, specs in stated.items()
+    ):
+        raise DataError(f"{report}: built for another study or other parameters; build it again")
+
+
+def _entries(
+    sources: Sources,
+    queries: Mapping[str, tuple[Query, ...]],
+    row: str,
+    mean: float,
+    all_splits: Collection[tuple[str, str]],
+) -> Iterator[dict[str, Any]]:
+    """Yield the entries of ``chosen`` for a column's best candidate, whose ``mean`` they state."""
+    at_scale = "" if sources.scale == STUDY else f" at {sources.scale} scale"
+    source = f"{sources.paper}/{sources.name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
+    for query, changes in told_apart(sources.params, queries, row):
+        values = {key: [*value] if isinstance(value, tuple) else value for key, value in changes.items()}
+        splits = [split for dataset, split in all_splits if dataset == query.dataset]
+        for_algorithm = query.place or any(key.startswith(OWN) for key in values)
+        place = query.place or (query.split if len(splits) > 1 else query.dataset)
+        of = {"of": query.algorithm} if for_algorithm else {}
+        origin = ", ".join([source, *_at_ends(queries, values)])
+        if values:
+            yield {**of, "at": place, "values": values, "source": origin}
 
 
 def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) -> Iterator[str]:
