@@ -165,7 +165,8 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
     """Return a paper at a scale, which can't bring in a new data set, regime or algorithm."""
-    where, changes = f"{where}.papers.{paper}", dict(scale.papers.get(paper, {}))
+    where = f"{where}.papers.{paper}"
+    changes = dict(scale.papers.get(paper, {}))
     if scale.seeds is not None:
         changes.setdefault("seeds", list(scale.seeds))
     reduced = validate(PaperParams, overlay(base, changes), where)

@@ -98,7 +98,8 @@ class Range(Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not (0 if self.log else -math.inf) < self.low < self.high:
-            raise ValueError(f"low: got {self.low:g}, expected less than high{' and more than 0' * self.log}")
+            positive = " and more than 0" if self.log else ""
+            raise ValueError(f"low: got {self.low:g}, expected less than high{positive}")
         return self
 
 

@@ -89,9 +89,9 @@ def _sit(
     for workload in only:
         require_known("--only", workload, study["datasets"])
     study = with_method(study, method) if method else study
-    config, name, base = configuration(PARAMS), file.stem, study["benchmark"]["base"]
-    planned = partial(build_catalogue, config | {"studies": {str(file): study}})
-    finals = (run for run in needed(planned(), name, FINALS) if run.algorithm == base)
+    name = file.stem
+    planned = partial(build_catalogue, configuration(PARAMS) | {"studies": {str(file): study}})
+    finals = (run for run in needed(planned(), name, FINALS) if run.algorithm == study["benchmark"]["base"])
     through = {run.setting for run in finals if done(run)} if method else set()
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")

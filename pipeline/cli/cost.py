@@ -92,9 +92,11 @@ def bill(
     ended = {str(run.folder): run.seconds for run in there if run.state in FINISHED}
     left = [run for run in runs if str(root / run.folder) not in ended and line_of(run, root) is None]
     guess = machine.guesses(catalogue, root)
-    gpus, on_gpu = len([*GPUS.glob("*")]), machine.here(catalogue, root, "cuda")
+    gpus = len([*GPUS.glob("*")])
+    on_gpu = machine.here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
-    scales, groups = {run.scale for run in runs}, {run.group: run for run in left}.values()
+    scales = {run.scale for run in runs}
+    groups = {run.group: run for run in left}.values()
     unknown = {run.spec["data"]["name"] for run in groups if not demand(run.spec, run.recipe).known}
     return {
         "target": target,

@@ -60,8 +60,8 @@ def readings(
     catalogue = build_catalogue(overlay(config, {"scales": change}))
     cost = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
     say(*text(cost), error=as_json)
-    name, more = str(report.with_suffix("")), [f"scales={json.dumps(change)}"]
-    code = run_snakemake([name], cores, scale, more, dry_run=dry_run)
+    laid_over = [f"scales={json.dumps(change)}"]
+    code = run_snakemake([str(report.with_suffix(""))], cores, scale, laid_over, dry_run=dry_run)
     lines = [] if code or dry_run else sentences(pd.read_csv(report))
     show(as_json, {"cost": cost, "report": report, "sentences": lines}, lines)
     raise typer.Exit(code)

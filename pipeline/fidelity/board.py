@@ -6,9 +6,10 @@ own table, and so is such a row: both are compared with the same published cells
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import pd
@@ -191,10 +192,10 @@ def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _verdict(line: Mapping[object, object]) -> str:
-    if line["n"] != line["n"]:
+def _verdict(line: Mapping[Hashable, Any]) -> str:
+    if pd.isna(line["n"]):
         return NO_CELL if line["built"] else NOT_BUILT
-    if line["mean"] != line["mean"]:
+    if pd.isna(line["mean"]):
         return NO_RUN
     if line["scale"] != REPRODUCTION:
         return f"not tested at {line['scale']} scale"

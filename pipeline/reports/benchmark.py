@@ -35,7 +35,8 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
     controls = params.report.controls
     labels |= {key: params.report.labels.get(key, f"{labels[benchmark.base]}: {key}") for key in controls}
     plan = Plan(name, params, benchmark, places, labels)
-    numbers, seeds = range(params.tune.trials or 0), (benchmark.seed, *benchmark.seeds)
+    numbers = range(params.tune.trials or 0)
+    seeds = (benchmark.seed, *benchmark.seeds)
     first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
     best = {
         cell: first[cell][: benchmark.best] for cell in plan.cells if len(first.get(cell, ())) == len(numbers)

@@ -126,7 +126,7 @@ def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable
     def note(frame: pd.DataFrame) -> str:
         by_column = dict(zip(map(split, frame["column"]), pd.to_numeric(frame[LEVEL]), strict=True))
         means = {setting: mean for (_, setting), mean in by_column.items()}
-        parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if mean == mean)
+        parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if pd.notna(mean))
         return f"To be reached: {'; '.join(parts) or 'nothing, as the runs that set it diverged'}."
 
     return note

@@ -198,7 +198,7 @@ class Curves(Target):
         """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
         titles = {panel.key: panel.label for panel in self.panels}
         across = figures.fitting(self.across)
-        height = 0.75 + 2.1 * -(-len(titles) // across)
+        height = 0.75 + 2.1 * math.ceil(len(titles) / across)
         looks = style.looks(frame["row"], self.row_labels(sources.params))
         last = frame.groupby("row")["round"].max()
         known = _published(sources, self.beside)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import ceil
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -69,9 +70,10 @@ def panels(
     ``Figure.subplots`` has it.
     """
     fit = fitting(across, width)
-    higher = -(-len(titles) // fit) / -(-len(titles) // across)
-    figure, across = framed(max(height, min(HIGHEST, height * higher)), width), fit
-    grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, **shared)
+    rows = ceil(len(titles) / fit)
+    higher = rows / ceil(len(titles) / across)
+    figure = framed(max(height, min(HIGHEST, height * higher)), width)
+    grid = figure.subplots(rows, fit, squeeze=False, **shared)
     for axes, title in zip(grid.flat, titles.values(), strict=False):
         axes.set_title(title)
     for axes in grid.flat[len(titles) :]:
@@ -201,9 +203,9 @@ def legend(
         handles.append(matplotlib.lines.Line2D([], [], label=look.label or name, **drawn))
     widest = LETTER * max(len(look.label or name) for name, look in known.items()) + 0.5
     room = place.figure.bbox.width / place.figure.dpi
-    rows = -(-len(known) // max(1, int(room / widest)))
-    across = across or -(-len(known) // rows)
-    place.legend(handles=handles, ncols=across, **{"loc": "outside upper center"} | options)
+    rows = ceil(len(known) / max(1, int(room / widest)))
+    columns = across or ceil(len(known) / rows)
+    place.legend(handles=handles, ncols=columns, **{"loc": "outside upper center"} | options)
 
 
 def methods(axes: Axes, known: Mapping[str, Look], **options: Any) -> None:

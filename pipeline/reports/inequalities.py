@@ -9,6 +9,7 @@ the smallest constant that does there, and ``<column>_slope`` says how both side
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
     drawn = frame[frame["round"].notna()]
     rows = dict.fromkeys(drawn["row"])
-    height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * -(-len(titles) // 2))
+    height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * ceil(len(titles) / 2))
     figure, panels = figures.panels(titles, height, 2, sharex=True, sharey=True)
     for place, (column, axes) in enumerate(panels.items()):
         axes.axvline(1, color="0.4", linewidth=0.8)

@@ -95,10 +95,8 @@ def population(clients: int, skew: float, seed: int) -> Population:
     ticks = np.stack(np.meshgrid(*[np.arange(-RADIUS, RADIUS, SPACING)] * 2), axis=-1).reshape(-1, 2)
     angles = np.arange(ANGLES) * 2 * np.pi / ANGLES
     edge = RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    models, rows = (
-        np.concatenate([ticks[np.linalg.norm(ticks, axis=1) < RADIUS], edge]),
-        features.reshape(-1, 2),
-    )
+    models = np.concatenate([ticks[np.linalg.norm(ticks, axis=1) < RADIUS], edge])
+    rows = features.reshape(-1, 2)
     return Population(seed, models, rows, np.log1p(np.exp(-np.sqrt(2) * labels.ravel() * (models @ rows.T))))
 
 

@@ -107,7 +107,8 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     for stage, scores in (("tuned", complete(plan, run_scores)), ("any trial", _mean_trials(plan))):
         gains = _contrasts(grid, scores)
         for side in grid if gains else ():
-            row, part = f"{side.replace('_', ' ')}, {stage}", {key: gains.get((side, key)) for key in servers}
+            row = f"{side.replace('_', ' ')}, {stage}"
+            part = {key: gains.get((side, key)) for key in servers}
             cells = (f"{e.mean:+.2f} ({e.low:+.2f} to {e.high:+.2f})" if e else "–" for e in part.values())
             rows.append((row, tuple(map(PrintedCell, cells))))
             lines += [effect.line(row, key) for key, effect in part.items() if effect]

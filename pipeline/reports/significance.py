@@ -84,7 +84,8 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
     if kind == "none" or not samples:
         return Comparison()
     means = {row: math.fsum(runs.values()) / len(runs) for row, runs in samples.items()}
-    best = (max if kind == "largest" else min)(means, key=lambda row: means[row])
+    choose = max if kind == "largest" else min
+    best = choose(means, key=lambda row: means[row])
     if test == "none":
         return Comparison(best)
     differences = {

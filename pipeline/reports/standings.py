@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,10 +121,11 @@ class Board(Target):
         count = sum(is_made(run, sources.root) for run in sources.runs)
         missing = "" if count == len(sources.runs) else f"{count} of {len(sources.runs)} runs are here."
         note = f"{content.note} Protocol {self.plan.protocol}."
-        sentences, origin = (f"{self.title}.", note, missing), origin_of(each_once(cells))
+        origin = origin_of(each_once(cells))
+        sentences = (f"{self.title}.", note, missing)
         caption = captions.compose(sentences, self.published, sources.declared, origin=origin)
-        name, rows = f"{sources.paper}-{sources.name}", tuple(content.rows)
-        grid = Grid(name, columns, rows, caption, self.heading, self.words)
+        name = f"{sources.paper}-{sources.name}"
+        grid = Grid(name, columns, tuple(content.rows), caption, self.heading, self.words)
         write_grid(grid, stated, outputs, sources.layout)
 
 
@@ -282,7 +284,8 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         axes.axvline(0, color="0.5", linewidth=0.8)
         axes.set_title(f"skew:\n{textwrap.fill(group, LETTERS)}" if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
-            ends, look = [[effect.mean - effect.low], [effect.high - effect.mean]], style.look(name)
+            ends = [[effect.mean - effect.low], [effect.high - effect.mean]]
+            look = style.look(name)
             marker = {"marker": look.marker, "markerfacecolor": look.colour if effect.decides else "white"}
             axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, **marker)
             lines.append(effect.line(name, group or "all"))
@@ -326,7 +329,7 @@ def _steps(plan: Plan, frame: pd.DataFrame, across: str, up: str, note: str) -> 
         axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8)
         named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."
     looks = style.looks(named)
-    step = -(-len(frame.columns) // figures.MARKS)
+    step = ceil(len(frame.columns) / figures.MARKS)
     for place, (name, look) in enumerate(looks.items()):
         (line,) = axes.plot(frame.columns, frame.loc[name], color=look.colour, linestyle=look.line)
         line.set(marker=look.marker, markevery=(place * step // len(looks), step))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -254,9 +255,8 @@ def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
         first.setdefault(facts.run.partition, (column, facts))
     drawn = dict(first.values())
     across = min(2, len(drawn))
-    figure, panels = figures.panels(
-        {key: titles[key] for key in drawn}, 0.5 + 2.2 * -(-len(drawn) // across), across
-    )
+    shown = {key: titles[key] for key in drawn}
+    figure, panels = figures.panels(shown, 0.5 + 2.2 * ceil(len(drawn) / across), across)
     frames = []
     for column, facts in drawn.items():
         axes, listed = panels[column], facts.statistics.get("label_counts")

@@ -165,7 +165,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells:
         when=f"mean over the last {plan.benchmark.late:.0%} of the rounds",
         test="none",
         heading=heading,
-        note=f"Protocol {plan.protocol}." + " Controls don't compete." * bool(controls),
+        note=f"Protocol {plan.protocol}." + (" Controls don't compete." if controls else ""),
         untrained=True,
         apart=lambda row: row in controls or row.rpartition("-")[0] in controls,
     )

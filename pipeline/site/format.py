@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
+from fedcore.base.lazy import pd
 from pipeline.reports.render import in_print
 
 TEMPLATES, ASSETS = (Path(__file__).parent / name for name in ("templates", "assets"))
@@ -15,7 +16,7 @@ SCORES = ("accuracy", "f1", "auc")
 
 def with_std(mean: float, std: float) -> str:
     """Return a number with its standard deviation, where there is one."""
-    return in_print(mean) + (f" ± {in_print(std, '{:.3g}')}" if std == std else "")
+    return in_print(mean) + (f" ± {in_print(std, '{:.3g}')}" if pd.notna(std) else "")
 
 
 def outcome(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -218,7 +218,8 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
             finished = sum(record.finished for record in records)
             hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
         else:
-            finished, hurt = sum(is_made(run, root, partition=True) for run in sources.runs), False
+            finished = sum(is_made(run, root, partition=True) for run in sources.runs)
+            hurt = False
         provenance = folder / f"{name}.{PROVENANCE}"
         changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
         begun = bool(files or finished or hurt)

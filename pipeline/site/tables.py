@@ -91,7 +91,7 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
     """Return heading and first lines of any csv as texts."""
     shown = frame.head(most)
     return list(map(str, frame.columns)), [
-        ["" if value != value else str(value) for value in line] for line in shown.itertuples(index=False)
+        ["" if pd.isna(value) else str(value) for value in line] for line in shown.itertuples(index=False)
     ]
 
 
@@ -99,8 +99,8 @@ def _remark(line: Line) -> str:
     """Return the text shown on hovering: n, deviation, published number."""
     seeds, published = line.get("seeds", math.nan), with_std(line["published_mean"], line["published_std"])
     parts = [
-        f"n = {line['n']:g}" + (f" of {seeds:g}" if seeds == seeds else ""),
-        f"sd {line['std']:.3g}" if line["std"] == line["std"] else "no sd",
+        f"n = {line['n']:g}" + (f" of {seeds:g}" if pd.notna(seeds) else ""),
+        f"sd {line['std']:.3g}" if pd.notna(line["std"]) else "no sd",
         f"published {published}" if published != "–" else "",
         str(line.get("verdict") or ""),
     ]

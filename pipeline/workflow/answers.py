@@ -71,8 +71,8 @@ class Workflow:
             self.catalogue = build_catalogue(self.config)
         self.params = self.catalogue.params
         self.reports = ReportFiles(self.catalogue)
-        job, one_process = "{paper}/{scale}/{setting}/{method}", self.params.one_process
-        self.job = job if one_process else f"{job}/seed{{seed}}"
+        one_process = self.params.one_process
+        self.job = "{paper}/{scale}/{setting}/{method}" + ("" if one_process else "/seed{seed}")
         self.seeds = next(iter(self.params.papers.values())).seeds if one_process else ("{seed}",)
         self.papers = one_of(self.catalogue.papers)
         self.scales = one_of({self.params.scale, STUDY})
@@ -292,7 +292,7 @@ class Workflow:
         name = messages.job_name(self.catalogue, rule, wildcards)
         if rule not in TRAIN or "seed" in wildcards:
             return name
-        return f"{name}, seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
+        return f"{name}, seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str]) -> float:
         return self._cost(wildcards).seconds if rule in TRAIN else 1.0
