@@ -20,9 +20,7 @@ from pipeline.catalogue.schema import KEY, CommonParams, Layout, PaperParams, Pa
 
 STUDY, STUDIES = "study", "studies"
 RESERVED = ("all", "fidelity", "reference", "site")
-EDITIONS = Path(
-    "data/editions.yaml"
-)  # is laid over a params.yaml: which data the kept results were measured on
+EDITIONS = Path("data/editions.yaml")  # laid over a params.yaml: which data kept results were measured on
 
 
 @dataclass(frozen=True)
@@ -139,9 +137,8 @@ def _named(files: Iterable[str]) -> dict[str, str]:
     for file in files:
         name = Path(file).stem
         if re.fullmatch(KEY, name) is None or name in RESERVED:
-            raise StudyError(
-                f"{file}: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}"
-            )
+            others = ", ".join(RESERVED)
+            raise StudyError(f"{file}: got '{name}', expected a name of the form {KEY} but {others}")
         if name in files_by_name:
             raise StudyError(f"{file}: {files_by_name[name]} has this name, expected another")
         files_by_name[name] = file

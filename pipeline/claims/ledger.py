@@ -195,9 +195,7 @@ def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
 def _finding(check: Check, rows: tuple[str, ...], lines: Lines) -> Judgement:
     """Judge a check, and name the cells in which diverged runs count as 0."""
     result = check.judge({cell: check.read(line) for cell, line in lines.items()}, rows)
-    zeros = [
-        f"{line[ZEROS]} of {line['n']} in {'/'.join(cell)}" for cell, line in lines.items() if ZEROS in line
-    ]
+    zeros = [f"{line[ZEROS]} of {line['n']} in {'/'.join(c)}" for c, line in lines.items() if ZEROS in line]
     return replace(result, detail=f"{result.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else result
 
 

@@ -59,9 +59,8 @@ def reference(
     folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
-    kept = keeping.keep(
-        catalogue, ["/".join(catalogue.named(name)) for name in reports or names], folder=folder
-    )
+    named = ["/".join(catalogue.named(name)) for name in reports or names]
+    kept = keeping.keep(catalogue, named, folder=folder)
     fidelity = Path("docs/fidelity.md")
     parts = {
         "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),
@@ -87,10 +86,8 @@ def adopt(as_json: Json = False) -> None:
 
     Example: fedcore adopt
     """
-    if locks := sorted((FOLDER / "locks").glob("*")):
-        raise SpecError(
-            f"{locks[0]}: a build is at work, or was killed and the next one clears up; wait for it"
-        )
+    if lock := min((FOLDER / "locks").glob("*"), default=None):
+        raise SpecError(f"{lock}: a build is at work, or was killed and the next one clears up; wait for it")
     decision = inspect(catalogue_of(PARAMS))
     forget()
     moved = apply(decision)

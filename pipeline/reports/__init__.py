@@ -48,9 +48,7 @@ def made_of(sources: Sources) -> str:
     if sources.target.needs == "partitions":
         return digest({folder: sha256_file(root / folder / STATISTICS) for folder in sources.owners})
     kept = {run.folder: line_of(run, root) for run in sources.runs}
-    return digest(
-        {name: line or read_object(root / name / PROVENANCE)["files"] for name, line in kept.items()}
-    )
+    return digest({key: line or read_object(root / key / PROVENANCE)["files"] for key, line in kept.items()})
 
 
 def is_sound(sources: Sources) -> bool:

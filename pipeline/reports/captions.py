@@ -69,9 +69,7 @@ def spread_of(seeds: Collection[int], runs: Iterable[int], what: str = SPREAD, e
 def failed(cells: Iterable[str]) -> str:
     """Say that runs failed, given what ``failed`` says of the cells that lack some."""
     counted = Counter(what.partition(" ")[2] for cell in cells for what in cell.split("; "))
-    parts = [
-        f"{what} in {number} cell{'s' if number > 1 else ''}" for what, number in sorted(counted.items())
-    ]
+    parts = [f"{what} in {count} cell{'s' if count > 1 else ''}" for what, count in sorted(counted.items())]
     return f"Runs without a result: {', '.join(reversed(parts))}." if parts else ""
 
 

@@ -60,10 +60,8 @@ class Cost(Table):
             return {setting: {"": self.target} for setting in settings}
         best, levels = min if self.falling else max, {}
         for setting in settings:
-            groups = (cells[row, f"rounds-{setting}"] for row in self.base)
-            ends = (
-                {pair_key(run.run): run.final[self.metric] for run in runs if run.final} for runs in groups
-            )
+            rows = (cells[row, f"rounds-{setting}"] for row in self.base)
+            ends = ({pair_key(run.run): run.final[self.metric] for run in runs if run.final} for runs in rows)
             levels[setting] = best(filter(None, ends), key=mean_of, default={})
         return levels
 

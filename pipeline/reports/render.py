@@ -23,6 +23,7 @@ from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 
 ENGINES = ("pdflatex", "lualatex", "xelatex", "tectonic")
+LATEX_OPTIONS = ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
 NO_TEX = (
     "a PDF needs a TeX on PATH, and there is none; install texlive-latex-recommended and preview-latex-style"
     " (Debian, Ubuntu), MacTeX, MiKTeX or tectonic, or ask for .tex"
@@ -220,18 +221,14 @@ def compile_document(source: Path, target: Path) -> None:
         raise DataError(f"{target}: {NO_TEX}")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(source, Path(folder, "table.tex"))
-        options = (
-            [] if name == "tectonic" else ["-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
-        )
-        process = subprocess.run(
-            [name, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False
-        )
+        options = [] if name == "tectonic" else LATEX_OPTIONS
+        command = [name, *options, "table.tex"]
+        process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         result = Path(folder, "table.pdf")
         if process.returncode or not result.exists():
             problems = [line for line in process.stdout.splitlines() if line.startswith("!")]
-            raise DataError(
-                f"{source}: {name} refused it: {' '.join(problems) or process.stderr.strip()[-200:]}"
-            )
+            reason = " ".join(problems) or process.stderr.strip()[-200:]
+            raise DataError(f"{source}: {name} refused it: {reason}")
         with atomic(target) as handle:
             handle.write(result.read_bytes())
 

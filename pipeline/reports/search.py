@@ -288,11 +288,9 @@ def _entries(
 
 def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) -> Iterator[str]:
     """Say which values are the smallest or the largest of three or more tried: others may be better still."""
-    candidates = [dict(query.changes) for tried in queries.values() for query in tried]
+    choices = [dict(query.changes) for tried in queries.values() for query in tried]
     for key, value in values.items():
-        numbers = sorted(
-            {changes[key] for changes in candidates if isinstance(changes.get(key), int | float)}
-        )
+        numbers = sorted({changes[key] for changes in choices if isinstance(changes.get(key), int | float)})
         if len(numbers) > 2 and value in (numbers[0], numbers[-1]):
             yield f"{key} the {'largest' if value == numbers[-1] else 'smallest'} tried"
 

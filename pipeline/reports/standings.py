@@ -254,9 +254,7 @@ def expected(plan: Plan) -> pd.DataFrame:
     """
     numbers = range(1, (plan.params.tune.trials or 1) + 1)
     whole = {cell: trials for cell, trials in plan.measured(TRIALS).items() if len(trials) == len(numbers)}
-    lacking = {
-        place for name, place in plan.cells if name not in plan.controls and (name, place) not in whole
-    }
+    lacking = {place for row, place in plan.cells if row not in plan.controls and (row, place) not in whole}
     lines = [
         (method, plan.dataset(place), place, *(effects.expected_best(means, n) for n in numbers))
         for (method, place), trials in whole.items()

@@ -145,13 +145,12 @@ def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, An
 
 def _measured(line: tables.Line, unit: str) -> list[list[str]]:
     form = f"{{:.6g}} {unit}".strip()
-    runs = [
-        f"{line['n']:g} of {line['seeds']:g}" + f", {line['diverged']:g} diverged" * bool(line["diverged"])
-    ]
+    diverged = f", {line['diverged']:g} diverged" if line["diverged"] else ""
+    runs = f"{line['n']:g} of {line['seeds']:g}{diverged}"
     facts = [
         ["mean", in_print(line["mean"], form)],
         ["standard deviation", in_print(line["std"], form)],
-        ["runs in the mean", "; ".join([*runs, *filter(None, [line.get("failed")])])],
+        ["runs in the mean", "; ".join(filter(None, [runs, line.get("failed")]))],
     ]
     if line["published_mean"] == line["published_mean"]:
         facts += [

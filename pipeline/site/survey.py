@@ -201,7 +201,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     catalogue = build_catalogue(config)
     catalogues: dict[str, Catalogue] = {catalogue.params.scale: catalogue}
     evidence: dict[str, Evidence] = {}
-    reference = tuple(_reference(config, root, evidence))
+    reference = tuple(_kept(config, root, evidence))
     targets = []
     for paper, name, _ in catalogue.targets():
         folder = root / "reports" / paper
@@ -239,9 +239,7 @@ def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Pa
     return read_csv(files["csv"]) if "csv" in files else None, files
 
 
-def _reference(
-    config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]
-) -> Iterator[TargetStatus]:
+def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) -> Iterator[TargetStatus]:
     """Yield the papers' targets as reports/reference has them, and note what is known of their runs."""
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}

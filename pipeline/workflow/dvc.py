@@ -37,9 +37,7 @@ def means_json(tables: Iterable[Path]) -> str:
                     diverged = float(cell.get("diverged") or 0)
                     row[cell["column"]] = None if diverged else _number(cell["mean"])
                 else:
-                    row |= {
-                        name: value for name, text in cell.items() if (value := _number(text)) is not None
-                    }
+                    row |= {key: value for key, text in cell.items() if (value := _number(text)) is not None}
     return json.dumps(means, indent=2) + "\n"
 
 
