@@ -31,7 +31,7 @@ from pipeline.workflow.messages import job_name
 from pipeline.workflow.reports import path_of, runs_of
 
 GPUS = Path("/proc/driver/nvidia/gpus")
-DEAREST = 5
+COSTLIEST = 5
 LEAST_MEMORY, MOST_MEMORY = 0.5, 1.4  # of what was guessed, among runs whose peak was measured
 RUN_BYTES, ROUND_BYTES = 40_000, 120
 SAMPLE = {"rff_linear": 20, "mlp": 20, "cnn": 2}  # rounds of each model: a second or two
@@ -55,7 +55,7 @@ def cost(
     overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:
-    """Guess what a report costs: runs, core hours, memory, disk, and its dearest settings.
+    """Guess what a report costs: runs, core hours, memory, disk, and its most expensive settings.
 
     Example: fedcore cost rfedavg/table2 --scale paper --cores 8
     """
@@ -114,7 +114,7 @@ def bill(
         "speed": machine.speed(),
         "measured_here": len(guess.here or ()),
         "unknown_data": sorted(unknown),
-        "dearest": [*_dearest(catalogue, guess, left)],
+        "dearest": [*_costliest(catalogue, guess, left)],
     }
 
 
@@ -135,7 +135,7 @@ def text(costs: Mapping[str, Any]) -> list[str]:
         *([f"  on {costs['gpus']} GPU      {_shown(gpu_hours)}"] if gpu_hours else []),
         f"  memory        {_gigabytes(costs['memory_gb'])} for the largest run",
         f"  disk          {_gigabytes(costs['disk_gb'])}",
-        "the dearest settings:",
+        "the most expensive settings:",
         *(f"  {_shown(row['core_hours']):36} {row['name']}, runs: {row['runs']}" for row in costs["dearest"]),
         "In brackets: where eight of ten lie. " + _basis(costs),
     ]
@@ -174,7 +174,7 @@ def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
 
 
 def _guess(*values: float) -> Guess:
-    """Return a guessed value, and between what it lies in eight of ten cases."""
+    """Return a guessed value, with the ends of its 80% interval."""
     return {name: round(value, 4) for name, value in zip(("guess", "low", "high"), values, strict=True)}
 
 
@@ -194,14 +194,14 @@ def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
     return _guess(*(amount / GB for amount in sums))
 
 
-def _dearest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[dict[str, Any]]:
+def _costliest(catalogue: Catalogue, guess: Guesses, runs: Sequence[PlannedRun]) -> Iterator[dict[str, Any]]:
     """Yield the settings that take longest, in the paper's words: the runs that these words hold for."""
     runs_by_name: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
         wildcards = {key: getattr(run, key) for key in ("paper", "scale", "setting", "method")}
         runs_by_name[job_name(catalogue, "train", wildcards)].append(run)
-    dearest = sorted(runs_by_name.items(), key=lambda pair: -sum(guess(run).seconds for run in pair[1]))
-    for name, group in dearest[:DEAREST]:
+    ordered = sorted(runs_by_name.items(), key=lambda pair: -sum(guess(run).seconds for run in pair[1]))
+    for name, group in ordered[:COSTLIEST]:
         yield {"name": name, "runs": len(group), "core_hours": _wall(guess, group, 1)}
 
 
