@@ -176,7 +176,7 @@ def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str
 
 
 def require_known(where: str, name: str, known: Mapping[str, Any]) -> None:
-    """Refuse a name that nothing bears, where ``where`` gives it."""
+    """Refuse a name that is not defined; ``where`` is the key that gives it."""
     if name not in known:
         raise SpecError(f"{where}: got '{name}', which is not defined{suggestion(name, known)}")
 

@@ -114,7 +114,7 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
 
 
 def ours(reports: Reports) -> pd.DataFrame:
-    """Return our cells of all tables as one frame, with whether the report itself ventures a comparison."""
+    """Return our cells of all tables as one frame, with whether the report itself compares them."""
     frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
     columns = [*KEY, *MEASURED, "variant", "comparable", "on_stand_in"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
@@ -123,7 +123,7 @@ def ours(reports: Reports) -> pd.DataFrame:
 def order(cells: pd.DataFrame) -> pd.DataFrame:
     """Return ``methods`` and Kendall's ``tau`` of each column whose rows are methods.
 
-    Where a column gives changes against one row, that row's own change is nought.
+    Where a column gives changes against one row, that row's own change is 0.
     """
     ranked = cells[cells["unit"].isin(RANKED)].copy()
     change = ranked["unit"].eq(agreement.CHANGE)

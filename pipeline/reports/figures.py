@@ -57,7 +57,7 @@ def framed(height: float, width: float = 0.0) -> Figure:
 
 
 def fitting(across: int, width: float = 0.0) -> int:
-    """Return how many panels in a row have room for their labels, ``across`` at most."""
+    """Return how many panels have room for labels in a row of ``width`` inches, ``across`` at most."""
     return max(1, min(across, int((width or width_of_text()) / PANEL)))
 
 

@@ -1,4 +1,4 @@
-"""Clients whose distributions and models are finite sets, so that risks, learners and suprema are exact.
+"""Clients with finitely many rows and models, so that risks, learners and suprema are exact.
 
 A client's distribution is uniform on a few rows. Features are two random cosines, cos(x W + b)/sqrt(2), so
 kappa <= 1. A model is f(x) = W^T phi(x) with W = w v^T, v = (1, -1)/sqrt(2), and w on a grid of the disc of

@@ -1,4 +1,4 @@
-"""How much a board hangs on the way of counting, and which half of a method makes the difference."""
+"""How much a board depends on the way of counting, and which half of a method makes the difference."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Table(Target):
     """A table of means over seeds.
 
     Attributes:
-        unit: what the numbers are then.
+        unit: of its numbers, for the caption.
         decimals: digits after the point.
         best: which mean of a column is set in bold.
         test: the paired test that decides which others are underlined as not significantly worse.
@@ -70,7 +70,7 @@ class Table(Target):
             data; the column's heading unless given.
         beside: the target whose published numbers are shown with its cells; its own by default.
         beside_cell: (row, column) -> the cell there; the one of the same name unless given.
-        search: its rows are candidates, the best of which ``pipeline chosen`` puts into parameters.
+        search: its rows are candidates, the best of which ``fedcore chosen`` puts into parameters.
         untrained: ``measure`` gives a diverged run the number of the model before the first round.
         apart: whether a row doesn't compete for the best.
     """

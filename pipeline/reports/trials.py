@@ -190,7 +190,7 @@ def curve(facts: RunFacts) -> pd.Series[float]:
 
 
 def late_mean(measured: pd.Series[float], share: float, until: float = 1.0) -> float:
-    """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all."""
+    """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all; both up to 1."""
     end = until * measured.index[-1] + ROUNDING
     before = measured[measured.index <= end]
     last = before[before.index > (1 - share) * end]

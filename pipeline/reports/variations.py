@@ -1,4 +1,4 @@
-"""What a text says and no table of it shows: methods as they are, and with one value changed."""
+"""Tables of what a paper says in its text alone: of methods, and of methods with one value changed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

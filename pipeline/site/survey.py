@@ -47,7 +47,7 @@ class Evidence:
 
     Attributes:
         run: which run.
-        facts: what ``pipeline explain`` says of it.
+        facts: what ``fedcore explain`` says of it.
         used: the targets that need it, as ``<paper>/<target>``.
         kept: whether it is known from the kept results alone.
         history: its kept history, if it has one.

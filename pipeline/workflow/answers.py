@@ -62,7 +62,7 @@ class Workflow:
         main = snakemake is not None and snakemake.is_main_process
         self.unrecorded = main and unrecorded()
         if main:
-            atexit.register(self._foretell)
+            atexit.register(self._announce_dry_run)
         with _in_one_line(""):
             for file in snakemake.configfiles if main else ():
                 core_yaml.read(Path(file), "configuration", quick=True)
@@ -139,11 +139,11 @@ class Workflow:
             cost = sum((self._cost(job.wildcards_dict) for job in jobs), NOTHING)
             say(f"{len(jobs)} jobs train for about {cost} on one core; see `fedcore cost`", error=True)
 
-    def _foretell(self) -> None:
+    def _announce_dry_run(self) -> None:
         if self.snakemake.dryrun and self.snakemake.dag is not None:
             self._say_how_long()
 
-    def _foresee(self) -> None:
+    def _plan_by_hashes(self) -> None:
         """Let hashes decide about files that came from elsewhere, and let Snakemake plan accordingly.
 
         Questions for input files call it, so it comes before Snakemake compares times. Nothing changes but
@@ -172,7 +172,7 @@ class Workflow:
 
     def tables_of(self, wildcards: Any) -> list[str]:
         """Return the numbers of a paper's tables."""
-        self._foresee()
+        self._plan_by_hashes()
         targets = self.catalogue.papers[wildcards.paper].targets.items()
         return [f"reports/{wildcards.paper}/{name}.csv" for name, target in targets if target.kind == "table"]
 
@@ -193,7 +193,7 @@ class Workflow:
 
         Reports that decide which these are come first, where they are.
         """
-        self._foresee()
+        self._plan_by_hashes()
         sources = self._sources(wildcards)
         if sources.target.needs == "partitions":
             return [f"{run.partition}/{STATISTICS}" for run in sources.runs]
@@ -214,7 +214,7 @@ class Workflow:
 
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
-        self._foresee()
+        self._plan_by_hashes()
         section = self._division(wildcards).spec["data"]
         edition = section.get("edition", "demo")
         return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
@@ -254,7 +254,7 @@ class Workflow:
 
     def partitions(self, wildcards: Any) -> list[str]:
         """Return the partition files of a job's runs."""
-        self._foresee()
+        self._plan_by_hashes()
         return [f"{run.partition}/{PARTITION}" for run in self._runs(wildcards)]
 
     def weights(self, wildcards: Any) -> list[str]:

@@ -44,7 +44,7 @@ Factors = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Cost:
-    """A guess: seconds on one core, which lie between ``low`` and ``high`` in eight of ten such runs.
+    """A guess: seconds on one core, and ``low`` and ``high``, the ends of their 80% interval.
 
     ``memory_mb`` is the peak, and ``step_operations`` what one gradient step computes.
     """
@@ -60,7 +60,7 @@ class Cost:
         return with_interval(self.seconds, self.low, self.high)
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both, one after the other, as if the same thing set both off."""
+        """Return the cost of both, one after the other, as if both guesses were off by the same factor."""
         low, high = self.low + other.low, self.high + other.high
         memory = max(self.memory_mb, other.memory_mb)
         steps = max(self.step_operations, other.step_operations)
