@@ -310,12 +310,12 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
 
 
 def _marks(open_points: Mapping[str, Point], order: pd.DataFrame) -> dict[int, str]:
-    """Return by place which readings are this project's (``paper``) and that of the authors' code."""
+    """Return by place which readings are this project's (``paper``), then that of the authors' code."""
     words = ("paper", "code") if any(point.released for point in open_points.values()) else ("paper",)
     taken = {word: {key: getattr(point, word) for key, point in open_points.items()} for word in words}
     readings = order[[*open_points]].to_dict("records")
-    marks = (", ".join(word for word in words if taken[word] == reading) for reading in readings)
-    return {x: words for x, words in enumerate(marks) if words}
+    marks = [", ".join(word for word in words if taken[word] == reading) for reading in readings]
+    return {x: marks[x] for x in sorted(range(len(marks)), key=lambda x: marks[x] == "code") if marks[x]}
 
 
 def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], marks: dict[int, str]) -> None:
