@@ -149,11 +149,7 @@ class Catalogue:
         return runs
 
     def planned(self, paper: str) -> Planned:
-        """Return what all targets of a paper need.
-
-        Raises:
-            SpecError: see ``runs``.
-        """
+        """Return what all targets of a paper need; raises as ``runs`` does."""
         if paper not in self._planned:
             needed: dict[str, dict[str, PlannedRun]] = {"runs": {}, "partitions": {}}
             for name, target in self.papers[paper].targets.items():

@@ -350,7 +350,6 @@ def _draw_choices(
 
 
 def _draw_claims(axes: Axes, order: pd.DataFrame, claims: list[dict[Hashable, Any]]) -> None:
-    """Draw in which readings claims hold and fail."""
     looks: Any = {"in": {"c": WITHIN}, "out": {"facecolors": "none", "edgecolors": BEYOND}}
     for y, claim in enumerate(claims):
         for key, look in looks.items():

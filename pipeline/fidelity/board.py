@@ -49,11 +49,7 @@ class Board:
 
 
 def board(scale: str, folder: Path = Path("reports")) -> Board:
-    """Compare the reports of a folder with what the papers print and claim.
-
-    Raises:
-        DataError: a report is of another scale.
-    """
+    """Compare the reports of a folder with what the papers print and claim; raises as ``read`` does."""
     claims = [claim for paper in papers() for claim in ledger(paper)]
     printed = pd.concat([printed_cells(paper, published(paper)) for paper in papers()], ignore_index=True)
     names = {*printed[["paper", "target"]].itertuples(index=False, name=None)}

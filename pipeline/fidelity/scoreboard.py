@@ -93,8 +93,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
         with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
         published one, and where the whole order is; the paper's statements, and its claims by verdict.
 
-    Raises:
-        DataError: a report is of another scale.
+    It raises as ``board.read`` does.
     """
     board = board_of(REPRODUCTION, folder)
     readings = ("paper", *READINGS)
@@ -138,10 +137,7 @@ def _best(cells: pd.DataFrame, name: str) -> set[str]:
 def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> pd.DataFrame:
     """Judge a paper's claims on reports of one reading, those that it has; columns as the board's.
 
-    ``folder`` holds ``<paper>/<target>.csv`` of runs at a scale.
-
-    Raises:
-        DataError: a report is of another scale.
+    ``folder`` holds ``<paper>/<target>.csv`` of runs at a scale. It raises as ``board.read`` does.
     """
     targets, selected = papers()[paper].targets, []
     for claim in ledger(paper):
