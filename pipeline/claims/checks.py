@@ -67,8 +67,8 @@ class Check(Options):
         return float(line[self.of])
 
     @abstractmethod
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        """Return whether the statement is true of one part, and its numbers."""
+    def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
+        """Return whether the statement is true of one part, None where its numbers don't say, and these."""
 
     def _known(self, name: str, means: Means) -> Self | None:
         """Return what the statement says of those rows alone that have numbers, if it implies that."""
@@ -93,9 +93,9 @@ class Check(Options):
             complete = all(cell in means for cell in self.needs(name, rows))
             if check := self if complete else self._known(name, means):
                 true, text = check._part(name, means)
-                if not true:
+                if true is False:
                     failing.append(text)
-                elif complete:
+                elif true and complete:
                     holding.append(text)
         total, open_parts = len(parts), len(parts) - len(holding) - len(failing)
         enough = self.in_share * total - ROUNDING
@@ -190,7 +190,8 @@ class Between(Check):
 
     That is the cell's number; less that of ``minus``; divided by that of ``over``, or of ``over_column``; its
     place among the rows ``ranked``, 1 being the highest; or, ``from_printed``, its difference from the number
-    that the paper prints, also in standard deviations of our runs.
+    that the paper prints, also in standard deviations of our runs. ``largest``: only the largest counts of
+    what the columns give.
     """
 
     kind: Literal["between"]
@@ -201,6 +202,7 @@ class Between(Check):
     over_column: str | None = None
     ranked: Names | None = None
     from_printed: Literal["difference", "deviations"] | None = None
+    largest: bool = False
     at_least: float | None = None
     at_most: float | None = None
 
@@ -214,35 +216,58 @@ class Between(Check):
         """Return the cell's number, or its difference from the printed one."""
         number = super().read(line)
         difference = number - float(line.get("published_mean", number))
-        shown = difference / line["std"] if self.from_printed == "deviations" and difference else difference
-        return shown if self.from_printed else number
+        if self.from_printed == "deviations":
+            return _ratio(difference, line["std"]) if difference else 0.0
+        return difference if self.from_printed else number
 
     def parts(self) -> tuple[str, ...]:
-        """Return the columns; of several rows, each row in each column."""
-        parts = tuple(f"{row} {name}" for row in self.row for name in self.columns)
-        return parts if len(self.row) > 1 else self.columns
+        """Return the columns, or the first for all; of several rows, each row in each of them."""
+        columns = self.columns[:1] if self.largest else self.columns
+        parts = tuple(f"{row} {name}" for row in self.row for name in columns)
+        return parts if len(self.row) > 1 else columns
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cell, and those that it is compared with."""
-        row, column = cell = self._cell(part)
-        compared = [(name, column) for name in (self.minus, *(self.ranked or ())) if name]
-        return tuple(dict.fromkeys((cell, *compared, (self.over or row, self.over_column or column))))
+        row, column = self._cell(part)
+        columns = self.columns if self.largest else (column,)
+        return tuple(dict.fromkeys(cell for column in columns for cell in self._compared(row, column)))
+
+    def _compared(self, row: str, column: str) -> list[Cell]:
+        others = [(name, column) for name in (self.minus, *(self.ranked or ())) if name]
+        return [(row, column), *others, (self.over or row, self.over_column or column)]
 
     def _cell(self, part: str) -> Cell:
         row, _, column = part.rpartition(" ")
         return row or self.row[0], column
 
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
-        row, column = cell = self._cell(name)
-        value = means[cell] - (means[self.minus, column] if self.minus else 0.0)
+    def _known(self, name: str, means: Means) -> Self | None:
+        row, _ = self._cell(name)
+        columns = tuple(key for key in self.columns if {*self._compared(row, key)} <= means.keys())
+        if not (self.largest and columns and self.at_most is not None):
+            return None
+        return self.model_copy(update={"columns": columns, "at_least": None})
+
+    def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
+        row, column = self._cell(name)
+        values = {
+            key: self._value((row, key), means) for key in (self.columns if self.largest else (column,))
+        }
+        top = max(values, key=values.__getitem__)
+        text = f"{name.removesuffix(column)}{top} {values[top]:.6g}"
+        if any(map(math.isnan, values.values())):
+            return None, text
+        high_enough = self.at_least is None or values[top] >= self.at_least - ROUNDING
+        low_enough = self.at_most is None or values[top] <= self.at_most + ROUNDING
+        return high_enough and low_enough, text
+
+    def _value(self, cell: Cell, means: Means) -> float:
+        row, column = cell
+        value: float = means[cell] - (means[self.minus, column] if self.minus else 0.0)
         if self.over or self.over_column:
-            divisor = means[self.over or row, self.over_column or column]
-            value = value / divisor if divisor else math.nan
+            value = _ratio(value, means[self.over or row, self.over_column or column])
         if self.ranked:
             value = 1.0 + sum(means[rival, column] > means[cell] + ROUNDING for rival in self.ranked)
-        high_enough = self.at_least is None or value >= self.at_least - ROUNDING
-        low_enough = self.at_most is None or value <= self.at_most + ROUNDING
-        return high_enough and low_enough, f"{name} {value:.6g}"
+        return value
 
 
 class Trend(Check):
@@ -302,12 +327,14 @@ class GainLargestIn(Check):
         if self.over is None:
             return value
         base = means[self.over, column]
-        return 100 * (value - base) / abs(base) if base else math.nan
+        return 100 * _ratio(value - base, abs(base))
 
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
+    def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
         mine, others = self._gain(name, means), {column: self._gain(column, means) for column in self.than}
         rival = max(others, key=lambda column: others[column])
-        return _exceeds(mine - others[rival]), f"{name} {mine:+.4g} against {rival} {others[rival]:+.4g}"
+        open_still = any(math.isnan(mine - other) for other in others.values())
+        text = f"{name} {mine:+.4g} against {rival} {others[rival]:+.4g}"
+        return None if open_still else _exceeds(mine - others[rival]), text
 
 
 class Significant(Check):
@@ -365,6 +392,13 @@ CHECKS: Mapping[str, type[Check]] = {
     for check in Check.__subclasses__()
     for kind in get_args(check.model_fields["kind"].annotation)
 }
+
+
+def _ratio(value: float, divisor: float) -> float:
+    """Return a quotient; of 0 it is infinite, with the sign of ``value``, or NaN."""
+    if divisor:
+        return value / divisor
+    return math.copysign(math.inf, value) if value else math.nan
 
 
 def _exceeds(margin: float, least: float = 0.0) -> bool:

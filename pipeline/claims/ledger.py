@@ -236,6 +236,8 @@ def _on_full_data(lines: Lines) -> Lines:
 
 
 def _missing(missing: Mapping[Cell, str], needed: int) -> str:
+    if not missing:
+        return "the numbers don't decide it"
     (row, column), why = next(iter(missing.items()))
     return f"{len(missing)} of {needed} cells can't be used, such as {row}/{column}: {why}"
 

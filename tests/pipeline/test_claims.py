@@ -149,6 +149,47 @@ def test_a_ratio_to_nothing_is_not_about_anything() -> None:
 
 
 @pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ({"kind": "between", "row": "a", "over": "b", "columns": "x", "at_least": 1.1}, "reproduced"),
+        ({"kind": "between", "row": "b", "over": "b", "columns": "x", "at_least": 1.1}, "not enough runs"),
+        ({"kind": "between", "row": "c", "columns": "x", "of": "std", "at_most": 1}, "not enough runs"),
+        ({"kind": "gain_largest_in", "row": "a", "over": "b", "columns": "x", "than": "y"}, "reproduced"),
+        ({"kind": "gain_largest_in", "row": "a", "over": "b", "columns": "y", "than": "x"}, "not reproduced"),
+        (
+            {"kind": "gain_largest_in", "row": "b", "over": "b", "columns": "x", "than": "y"},
+            "not enough runs",
+        ),
+    ],
+)
+def test_what_is_divided_by_nothing_is_infinite_or_open(check: dict[str, Any], expected: str) -> None:
+    frame = results({"a": {"x": 1.0, "y": 9.0}, "b": {"x": 0.0, "y": 1.0}, "c": {"x": 1.0}})
+    frame.loc[frame["row"] == "c", "std"] = float("nan")
+    assert verdict(check, frame).status == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "known", "expected"),
+    [
+        ({"at_least": 5, "at_most": 6}, ["x", "y"], "reproduced"),  # 2 in x, 5.5 in y
+        ({"at_least": 1, "at_most": 3}, ["x", "y"], "not reproduced"),
+        ({"at_least": 6, "at_most": 7}, ["x", "y"], "not reproduced"),
+        ({"at_least": 6, "at_most": 7}, ["y"], "not enough runs"),
+        ({"at_least": 5, "at_most": 6}, ["y"], "not enough runs"),
+        ({"at_least": 1, "at_most": 3}, ["y"], "not reproduced"),  # whatever x gives
+    ],
+)
+def test_what_is_gained_up_to_is_the_largest_gain(
+    limits: dict[str, float], known: list[str], expected: str
+) -> None:
+    frame = results({"a": {"x": 4.0, "y": 7.5}, "b": {"x": 2.0, "y": 2.0}})
+    check = {"kind": "between", "row": "a", "minus": "b", "columns": ["x", "y"], "largest": True, **limits}
+    result = verdict(check, frame[frame["column"].isin(known)])
+    assert result.status == expected
+    assert (" y 5.5" in result.detail) == (expected != "not enough runs")
+
+
+@pytest.mark.parametrize(
     ("kind", "keys", "holds"),
     [
         ("falls", {"rows": "a", "columns": ["x", "y", "z"]}, True),
