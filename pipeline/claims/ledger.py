@@ -164,7 +164,8 @@ def cells_of(report: pd.DataFrame) -> Lines:
 
     In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, ``COLUMN@last`` for the
     last round there is, and ``COLUMN@`` with a word of ``SUMMARIES`` for the whole curve, or with ``late-``
-    before the word for the last quarter of its rounds.
+    before the word for the last quarter of its rounds. Of a curve that ends before others of its column, as
+    those of diverged runs do, these have no number.
     """
     cells: dict[Cell, Mapping[Any, Any]] = {}
     curves: dict[Cell, dict[int, float]] = {}
@@ -174,11 +175,18 @@ def cells_of(report: pd.DataFrame) -> Lines:
         cells |= {(row, name): line for name in names}
         if not pd.isna(at_round):
             curves.setdefault((row, column), {})[int(at_round)] = line["mean"]
+    ends = {
+        column: max(max(curve) for (_, name), curve in curves.items() if name == column)
+        for _, column in curves
+    }
     for (row, column), curve in curves.items():
         series, last = pd.Series(curve, dtype=float), cells[row, f"{column}@last"]
+        means = {"last": last["mean"]}
         for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * series.index.max()])):
-            means = {f"{column}@{prefix}{word}": summary(part) for word, summary in SUMMARIES.items()}
-            cells |= {(row, name): {**last, "mean": mean} for name, mean in means.items()}
+            means |= {f"{prefix}{word}": summary(part) for word, summary in SUMMARIES.items()}
+        whole = max(curve) == ends[column]
+        numbers = {word: mean if whole else math.nan for word, mean in means.items()}
+        cells |= {(row, f"{column}@{word}"): {**last, "mean": mean} for word, mean in numbers.items()}
     return cells
 
 

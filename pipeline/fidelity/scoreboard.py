@@ -13,6 +13,7 @@ from typing import Any
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import Figure, pd
 from pipeline.claims.ledger import WORDS, ledger
+from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import CLAIM, ENDING, HOLDS
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
@@ -219,21 +220,43 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
     """Return a line per claim: ``paper``, ``claim``, the number of ``readings`` under which kept runs decide
     it, the ``share`` of them in which it holds, and its ``kind``, one of ``KINDS``.
 
-    A kept report of readings that has the claim counts its combinations in place of the named readings. Where
+    A kept report of readings that has the claim counts its combinations in place of the named readings; what
+    the tables of these say, which may have more seeds, comes before what their combinations say. Where
     nothing at the papers' scale says anything, runs at a shorter scale do, if ``folder`` has kept some.
     """
     lines = []
     for paper in papers():
-        kept = [pd.read_csv(path) for path in sorted((folder / paper).glob(f"*{ENDING}.csv"))]
-        known = (line for frame in kept for line in frame[frame["row"] == CLAIM].to_dict("records"))
-        combined = {line["column"]: (int(line["of"]), line["mean"]) for line in known}
+        combined: dict[str, dict[str, bool]] = {}
+        for path in sorted((folder / paper).glob(f"*{ENDING}.csv")):
+            combined |= _combined(paper, pd.read_csv(path))
         sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
-        verdicts = pd.concat(claims(paper, reading, *source) for source, reading in sources)
+        verdicts = pd.concat(
+            claims(paper, reading, *source).assign(reading=reading) for source, reading in sources
+        )
         for claim, group in verdicts.groupby("id", sort=False):
-            held = group.loc[group["scale"] == REPRODUCTION, "verdict"].map(HOLDS).dropna()
-            count, share = combined.get(claim, (len(held), held.mean()))
-            lines.append((paper, claim, count, share, _kind(count, share, group)))
+            at_scale = group[group["scale"] == REPRODUCTION].set_index("reading")
+            named = at_scale["verdict"].map(HOLDS).dropna()
+            answers = combined.get(str(claim), {}) | named.to_dict()
+            if claim in combined:
+                answers = {name: answers[name] for name in combined[str(claim)]}
+            held = pd.Series(answers, dtype=float)
+            lines.append((paper, claim, len(held), held.mean(), _kind(len(held), held.mean(), group)))
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
+
+
+def _combined(paper: str, report: pd.DataFrame) -> dict[str, dict[str, bool]]:
+    """Return for each claim of a report of readings in which it holds; the text's and the code's by name."""
+    known = open_points(paper)
+    keys = [key for key in report if key in known]
+    named = {"released": [known[key].code for key in keys], "paper": [known[key].paper for key in keys]}
+    names = {"-".join(map("_".join, zip(keys, taken, strict=True))): name for name, taken in named.items()}
+    answers = {}
+    for line in report[report["row"] == CLAIM].to_dict("records"):
+        sides = (
+            (str(line[side]).split(), side == "in") for side in ("in", "out") if line[side] == line[side]
+        )
+        answers[line["column"]] = {names.get(name, name): holds for side, holds in sides for name in side}
+    return answers
 
 
 def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:

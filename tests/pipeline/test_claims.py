@@ -595,6 +595,15 @@ def test_a_curve_is_summarised(column: str, expected: float) -> None:
     assert cells_of(curve)["a", column]["mean"] == pytest.approx(expected)
 
 
+def test_a_curve_that_ends_before_others_has_no_summary_and_no_end() -> None:
+    long = pd.DataFrame({"row": "a", "column": "p", "n": 2, "round": range(4), "mean": [1.0, 2.0, 3.0, 5.0]})
+    cells = cells_of(pd.concat([long, long[:3].assign(row="b"), long[:2].assign(column="q")]))
+    assert cells["b", "p@2"]["mean"] == 3
+    assert all(pd.isna(cells["b", f"p@{word}"]["mean"]) for word in ("last", "mean", "swing", "late-peak"))
+    assert cells["a", "q@last"]["mean"] == 2
+    assert cells["a", "p@mean"]["mean"] == 2.75
+
+
 def test_a_curve_that_breaks_off_has_no_summary() -> None:
     curve = pd.DataFrame(
         {"row": "a", "column": "p", "n": 2, "round": [0, 1, 2], "mean": [1.0, float("nan"), 2.0]}
