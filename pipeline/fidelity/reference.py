@@ -11,8 +11,10 @@ is not here keeps its line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +30,7 @@ from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, is_made, read_history, refuse_changed
 
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
+COMMIT = re.compile(r"\b[Cc]ommit [0-9a-f]+\+?")
 MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "seconds", "finished")
 
 
@@ -95,19 +98,31 @@ def _lacking(sources: Sources, folders: set[str]) -> str:
 
 
 def _report(sources: Sources, folder: Path) -> list[Path]:
-    """Write a report unless it is there with the same numbers: captions name a commit, which changes."""
+    """Write a report unless the same one, but for its drawing and the commit that it names, is there.
+
+    Raises:
+        DataError: the table of partitions that is kept is of more of them.
+    """
     target = sources.target
     with TemporaryDirectory() as place:
         outputs = target.paths(Path(place), sources.name)
         sources.build(outputs)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in target.kept}
     paths = target.paths(folder / sources.paper, sources.name)
-    same = paths["csv"].exists() and paths["csv"].read_text(encoding="utf-8") == texts["csv"]
-    if same and all(paths[form].exists() for form in texts):
+    kept = {form: path.read_text(encoding="utf-8") for form in texts if (path := paths[form]).exists()}
+    if kept.keys() == texts.keys() and all(_lasting(kept, form) == _lasting(texts, form) for form in kept):
         return []
+    if "csv" in kept and target.needs == "partitions":  # whose specifications say more than a partition's
+        before, now = (pd.read_csv(StringIO(texts["csv"]))["n"].sum() for texts in (kept, texts))
+        if before > now:
+            raise DataError(f"the table that is kept is of {before} partitions, this one would be of {now}")
     for form, text in texts.items():
         write_text(paths[form], text)
     return [paths[form] for form in texts]
+
+
+def _lasting(texts: Mapping[str, str], form: str) -> str:
+    return "" if form == "svg" else COMMIT.sub("", texts[form])
 
 
 def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[str]:

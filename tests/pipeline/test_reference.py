@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +15,8 @@ from pretended import catalogue, finish, one_line
 from project import HOME
 
 from fedcore.base.errors import DataError, SpecError
-from fedcore.base.files import sha256_file
+from fedcore.base.files import sha256_file, write_text
+from fedcore.execution.integrity import sealed
 from pipeline.catalogue import Catalogue
 from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
@@ -308,6 +312,38 @@ def test_a_report_whose_numbers_are_kept_is_left_as_it_is(made: Catalogue, tmp_p
     again = keep(made, tmp_path)
     assert [path.name for path in again.written] == ["runs.parquet", "histories.parquet"]
     assert not again.left
+
+
+def test_a_report_whose_words_have_changed_is_written_again(made: Catalogue, tmp_path: Path) -> None:
+    finish_cell(made, tmp_path, "fedomw", "dna")
+    keep(made, tmp_path)
+    page = tmp_path / "kept" / "fedomw" / "table3_released.md"
+    words = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(r"[Cc]ommit \w+", "Commit 0123456789", words), encoding="utf-8")
+    assert page not in keep(made, tmp_path).written
+    page.write_text(words.replace("Scale: paper", "Size: paper"), encoding="utf-8")
+    assert page in keep(made, tmp_path).written
+    assert page.read_text(encoding="utf-8") == words
+
+
+def test_a_table_of_more_partitions_is_kept(tmp_path: Path) -> None:
+    radfed = catalogue("radfed", "paper")
+    kept = tmp_path / "kept" / "radfed" / "table1.csv"
+    kept.parent.mkdir(parents=True)
+    shutil.copy(HOME / "reports/reference/radfed/table1.csv", kept)
+    (run, *_) = radfed.cells("radfed", "table1")["mnist_1", "c_score"]
+    folder = tmp_path / run.partition
+    write_text(folder / "partition.npz", "rows of clients")
+    statistics: dict[str, Any] = {
+        "partition.npz_sha256": sha256_file(folder / "partition.npz"),
+        "c_score": 0.5,
+    }
+    statistics["sizes"] = dict.fromkeys(("min", "max", "mean", "std", "total"), 3.0)
+    write_text(folder / "stats.json", json.dumps(sealed(statistics)))
+    before = kept.read_text()
+    sitting = reference.keep(radfed, ["radfed/table1"], tmp_path, tmp_path / "kept")
+    assert "the table that is kept is of" in sitting.left["radfed/table1"]
+    assert kept.read_text() == before
 
 
 def test_a_changed_result_is_refused(made: Catalogue, tmp_path: Path) -> None:
