@@ -28,10 +28,11 @@ LEDGER = "claims.yaml"
 ZEROS = "zeros"
 """How many diverged runs of a cell count as 0: a key of its line."""
 WORDS = {True: "holds", False: "fails"}
+FEWEST_ROUNDS = 5  # of which a swing is a standard deviation of changes
 # What the means of a curve over seeds, by round, come to as one number.
 SUMMARIES: Mapping[str, Callable[[pd.Series[float]], float]] = {
     "mean": lambda curve: curve.mean(skipna=False),
-    "swing": lambda curve: curve.diff().std(),
+    "swing": lambda curve: curve.diff().std() if len(curve) >= FEWEST_ROUNDS else math.nan,
     "peak": lambda curve: math.nan if curve.isna().any() else float(curve.index[int(curve.argmax())]),
 }
 FOLDER = Path(__file__).parents[1] / "papers"
@@ -164,8 +165,8 @@ def cells_of(report: pd.DataFrame) -> Lines:
 
     In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, ``COLUMN@last`` for the
     last round there is, and ``COLUMN@`` with a word of ``SUMMARIES`` for the whole curve, or with ``late-``
-    before the word for the last quarter of its rounds. Of a curve that ends before others of its column, as
-    those of diverged runs do, these have no number.
+    before the word for the last quarter of its rounds. These look at rounds that all curves of a column have,
+    and have no number where a curve ends before others, as those of diverged runs do.
     """
     cells: dict[Cell, Mapping[Any, Any]] = {}
     curves: dict[Cell, dict[int, float]] = {}
@@ -175,17 +176,19 @@ def cells_of(report: pd.DataFrame) -> Lines:
         cells |= {(row, name): line for name in names}
         if not pd.isna(at_round):
             curves.setdefault((row, column), {})[int(at_round)] = line["mean"]
-    ends = {
-        column: max(max(curve) for (_, name), curve in curves.items() if name == column)
-        for _, column in curves
-    }
+    ends = {name: max(max(curves[key]) for key in curves if key[1] == name) for _, name in curves}
+    whole = {key: curve for key, curve in curves.items() if max(curve) == ends[key[1]]}
+    shared = {name: set.intersection(*({*whole[key]} for key in whole if key[1] == name)) for name in ends}
     for (row, column), curve in curves.items():
-        series, last = pd.Series(curve, dtype=float), cells[row, f"{column}@last"]
+        last = cells[row, f"{column}@last"]
+        series = pd.Series({at: mean for at, mean in curve.items() if at in shared[column]}, dtype=float)
         means = {"last": last["mean"]}
-        for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * series.index.max()])):
-            means |= {f"{prefix}{word}": summary(part) for word, summary in SUMMARIES.items()}
-        whole = max(curve) == ends[column]
-        numbers = {word: mean if whole else math.nan for word, mean in means.items()}
+        for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * ends[column]])):
+            means |= {
+                f"{prefix}{word}": summary(part) if len(part) else math.nan
+                for word, summary in SUMMARIES.items()
+            }
+        numbers = means if (row, column) in whole else dict.fromkeys(means, math.nan)
         cells |= {(row, f"{column}@{word}"): {**last, "mean": mean} for word, mean in numbers.items()}
     return cells
 

@@ -110,7 +110,7 @@ def test_gains_by_hand() -> None:
     assert holds(check("gain_largest_in", row="a", over="b", than="y"), negative) is True
     assert (
         holds(check("gain_largest_in", row="a", over="b", than="y"), cells(a=(1.0, 2.0), b=(0.0, 1.0)))
-        is False
+        is True
     )
 
 

@@ -604,6 +604,17 @@ def test_a_curve_that_ends_before_others_has_no_summary_and_no_end() -> None:
     assert cells["a", "p@mean"]["mean"] == 2.75
 
 
+def test_curves_are_compared_at_the_rounds_that_all_of_them_have() -> None:
+    often = pd.DataFrame({"row": "a", "column": "p", "n": 2, "round": range(9), "mean": [*range(8), 20.0]})
+    rare = often[often["round"] % 4 == 0].assign(row="b")
+    cells = cells_of(pd.concat([often, rare, rare[:2].assign(row="c")]))
+    for row in ("a", "b"):
+        means = {word: cells[row, f"p@{word}"]["mean"] for word in ("mean", "late-mean", "last")}
+        assert means == {"mean": 8.0, "late-mean": 20.0, "last": 20.0}
+        assert pd.isna(cells[row, "p@swing"]["mean"]), "two changes say nothing of swings"
+    assert cells["a", "p@7"]["mean"] == 7
+
+
 def test_a_curve_that_breaks_off_has_no_summary() -> None:
     curve = pd.DataFrame(
         {"row": "a", "column": "p", "n": 2, "round": [0, 1, 2], "mean": [1.0, float("nan"), 2.0]}
