@@ -53,7 +53,11 @@ def test_another_scaling_than_the_weights_is_refused_before_they_are_fetched(
 @pytest.mark.parametrize(("overlay", "weights"), [(None, "full"), ("data/editions.yaml", "tflite")])
 def test_radfed_scales_cifar10_as_its_weights_expect(overlay: str | None, weights: str) -> None:
     catalogue = catalogue_of(HOME / "params.yaml", "paper", HOME / overlay if overlay else None)
-    specs = [run.spec for run in catalogue.index.values() if run.spec["model"]["name"] == "mobilenetv2_head"]
+    specs = [
+        run.spec
+        for run in catalogue.planned("radfed").runs.values()
+        if run.spec["model"]["name"] == "mobilenetv2_head"
+    ]
     assert {spec["model"]["weights"] for spec in specs} == {weights}
     assert {spec["data"]["scaling"] for spec in specs} == {mobilenetv2.SCALINGS[weights]}
 
