@@ -162,7 +162,7 @@ def parsed(content: bytes | str, where: str) -> Any:
     raise SpecError(f"{where}: line {line}: not valid YAML ({' '.join(message.split())})")
 
 
-def written(values: Any, flow: bool = False) -> str:
+def to_yaml(values: Any, flow: bool = False) -> str:
     """Return values as YAML that ``parsed`` and YAML 1.1 read back equal; with ``flow`` in one line."""
     width = math.inf if flow else None
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=flow, width=width)

@@ -18,7 +18,7 @@ PART = ".part"
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
-def made(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make a folder and those above it, unless it is there; DataError if something is in the way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def made(folder: Path) -> None:
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for writing so that readers see the old file or the whole new one."""
-    made(path.parent)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     with temporary.open("xb") as handle:
         try:
@@ -53,7 +53,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     The system ends the hold when the process ends, however it ends; what a killed one had half written is
     removed. On a file system that can't lock, nobody is kept out.
     """
-    made(folder)
+    make_folder(folder)
     handle = os.open(folder, os.O_RDONLY)
     try:
         if _locked(handle, folder):

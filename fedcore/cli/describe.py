@@ -160,7 +160,7 @@ def _of_options(plugin: Plugin) -> Iterator[str]:
         yield "\nHyperparameters: none of its own"
         return
     yield "\nHyperparameters"
-    rows = [(key, f"default {written(schema)}", allowed(schema)) for key, schema in properties.items()]
+    rows = [(key, f"default {default_of(schema)}", allowed(schema)) for key, schema in properties.items()]
     yield from _indented(columns(rows), 2)
     for base in reversed(plugin.options.__mro__):
         keys = issubclass(base, Options) and base is not Options and base.__annotations__.keys() & properties
@@ -208,7 +208,7 @@ def _documentation(owner: type) -> str:
     return inspect.cleandoc(owner.__dict__.get("__doc__") or "").replace("``", "`")
 
 
-def written(schema: Mapping[str, Any]) -> str:
+def default_of(schema: Mapping[str, Any]) -> str:
     """Return an option's default as a specification writes it."""
     return json.dumps(schema["default"]).strip('"') if "default" in schema else "none, must be given"
 

@@ -18,7 +18,7 @@ ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Engine]]] = {
 }
 
 
-def choose(spec: Spec, problem: Problem) -> Engine:
+def select_engine(spec: Spec, problem: Problem) -> Engine:
     """Return the engine that the specification names, which must support the run.
 
     ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``;

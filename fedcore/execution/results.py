@@ -60,7 +60,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     if save_model:
         with atomic(folder / "model.npz") as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / SPEC, core_yaml.written(result.spec))
+    write_text(folder / SPEC, core_yaml.to_yaml(result.spec))
     tables = {"history": result.rows, "clients": result.clients, **result.tables}
     tables = {f"{name}.csv": rows for name, rows in tables.items() if rows}
     arrays = {f"{name}.npz": its for name, its in result.arrays.items()}

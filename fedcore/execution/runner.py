@@ -167,7 +167,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
     observers = (choice.build(spec) for _, choice in sorted(spec.evaluation.observe.items()))
     recipe = replace(spec.recipe, observers=(*divergence, *observers))
-    engine = choose.choose(spec, problem)
+    engine = choose.select_engine(spec, problem)
     prepared = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
     read = {MODEL: files} if (files := _files_of_model(spec)) else {}
     identity = {

@@ -157,7 +157,7 @@ def train_pooled(
         blocks = [run.problem.clients[client] for client in cohort]
         pool = Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
     problem = replace(run.problem, clients=(pool,), train=pool)
-    engine = choose.choose(run.spec, problem)
+    engine = choose.select_engine(run.spec, problem)
     plain = replace(run.recipe, objective=(), update=UpdateRule(), exchange=())
     taken: list[int | None] = run.steps[:1] if steps is None else [steps]
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=taken)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import find
-from fedcore.data.download import written
+from fedcore.data.download import read_facts
 
 HOME = Path(__file__).parents[2]
 OURS = ("fedcore", "pipeline")
@@ -156,7 +156,7 @@ def _digest(module: str, name: str) -> bytes:
 def _facts(module: str) -> str:
     """Return what the YAML file beside a module declares, but for words that describe it."""
     path = (_path(module) or HOME).with_suffix(".yaml")
-    sets = written(path) if path.is_file() else {}
+    sets = read_facts(path) if path.is_file() else {}
     kept = {name: {key: facts[key] for key in facts if key not in DESCRIBED} for name, facts in sets.items()}
     return canonical_json(kept) if kept else ""
 

@@ -100,7 +100,7 @@ def chosen(
     catalogue = catalogue_of(PARAMS, scale, overlay)
     choices = choice(catalogue, *report)
     if not write:
-        show(as_json, choices, core_yaml.written(choices).splitlines())
+        show(as_json, choices, core_yaml.to_yaml(choices).splitlines())
         return
     for name, section in choices.get("papers", {}).items():
         file = catalogue.params.files.get(name)

@@ -248,7 +248,7 @@ def _environment(folder: Path, for_tex: bool) -> jinja2.Environment:
         "tex": tex,
         "md": md,
         "number": in_print,
-        "flow": lambda value: core_yaml.written(value, flow=True).strip(),
+        "flow": lambda value: core_yaml.to_yaml(value, flow=True).strip(),
         "breakable": lambda text: markupsafe.escape(text).replace("/", markupsafe.Markup("/<wbr>")),
     }
     return env

@@ -7,7 +7,7 @@ from typing import get_args, get_origin
 
 from pydantic import BaseModel
 
-from fedcore.cli.describe import allowed, written
+from fedcore.cli.describe import allowed, default_of
 from pipeline.catalogue.schema import PaperParams, Params, StudyParams
 from pipeline.reports.render import md_table
 
@@ -61,7 +61,7 @@ def keys(model: type[BaseModel], where: str = "") -> Iterator[tuple[str, str, st
     """Yield a model's keys, with ``where`` before them: name, default, values and meaning, in Markdown."""
     document = model.model_json_schema(by_alias=True)
     for (key, schema), field in zip(document["properties"].items(), model.model_fields.values(), strict=True):
-        shown = "" if isinstance(schema.get("default"), dict) else f"`{written(schema)}`"
+        shown = "" if isinstance(schema.get("default"), dict) else f"`{default_of(schema)}`"
         default = "required" if field.is_required() else shown
         values, text = (cell.replace("|", "\\|") for cell in (allowed(schema), field.description or ""))
         yield f"`{where}.{key}`".replace("`.", "`"), default, values, " ".join(text.split())

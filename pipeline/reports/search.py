@@ -304,7 +304,7 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
     study = core_yaml.parsed(text, "study")
     before = study.get("chosen", ())
     joined = {(entry.get("of"), entry["at"]): entry for entry in (*before, *entries)}
-    lines = (core_yaml.written(entry, flow=True) for entry in joined.values())
+    lines = (core_yaml.to_yaml(entry, flow=True) for entry in joined.values())
     rest = re.sub(r"(?m)^chosen:.*\n(?:[ -].*\n|(?:\n|#.*\n)*(?=[ -]))*", "", text.rstrip("\n") + "\n")
     written = rest + "chosen: # written by `fedcore chosen`\n" + "".join(f"  - {line}" for line in lines)
     with suppress(SpecError):

@@ -13,7 +13,7 @@ import pytest
 from test_every_algorithm import NAMES, specification
 
 from fedcore.base.registry import find
-from fedcore.data.download import inventory, written
+from fedcore.data.download import inventory, read_facts
 from fedcore.execution.runner import Settings, execute
 from fedcore.spec import parse
 from pipeline.catalogue import codehash
@@ -52,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """Return a function that writes modules of a package and returns the hash of main's Child."""
     monkeypatch.setattr(codehash, "HOME", tmp_path)
     caches = (codehash.of_code, codehash._reached, codehash._led_to, codehash._resolved, codehash._digest)
-    modules = (codehash._module, codehash._path, written)
+    modules = (codehash._module, codehash._path, read_facts)
 
     def forget() -> None:
         for cached in (*caches, *modules):

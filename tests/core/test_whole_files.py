@@ -19,7 +19,7 @@ from fedcore.base.files import (
     PART,
     canonical_json,
     exclusive,
-    made,
+    make_folder,
     read_json,
     read_object,
     sha256_file,
@@ -97,8 +97,8 @@ def test_json_is_read_as_written(tmp_path: Path) -> None:
 
 def test_stamps_change_with_what_is_below(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    made(folder)
-    made(folder)
+    make_folder(folder)
+    make_folder(folder)
     seen = [stamps(tmp_path)]
     (folder / "file").write_text("1")
     seen.append(stamps(tmp_path))
@@ -119,7 +119,7 @@ def test_what_cannot_be_a_folder_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "b", tmp_path / ("x" * 300), tmp_path / "a\0b"):
         with pytest.raises(DataError, match=r": cannot be a folder \(.") as refused:
-            made(path)
+            make_folder(path)
         assert str(refused.value).startswith(str(path)[:-2])
 
 

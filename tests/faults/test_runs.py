@@ -354,9 +354,9 @@ def test_a_run_that_hangs_is_ended_and_goes_on_from_its_checkpoint(
     record_property("trials", 1)
 
     def hang() -> None:
-        original = engines.choose
+        original = engines.select_engine
 
-        def choose(spec: Any, problem: Any) -> Any:
+        def select_engine(spec: Any, problem: Any) -> Any:
             engine = original(spec, problem)
             train, rounds = engine.train, itertools.count()
 
@@ -368,7 +368,7 @@ def test_a_run_that_hangs_is_ended_and_goes_on_from_its_checkpoint(
             object.__setattr__(engine, "train", stuck)
             return engine
 
-        engines.choose = choose
+        engines.select_engine = select_engine
 
     began = time.monotonic()
     process = runs.child(hang, stall=1.0)

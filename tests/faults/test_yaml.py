@@ -156,7 +156,7 @@ def test_the_projects_parameters_mean_what_they_meant(path: str) -> None:
 def test_what_is_written_is_read_back_by_both_versions() -> None:
     words = ["1e3", "on", "0o17", ".5", "0x1F", "2024-01-01", "null", "", "1_000", "<<", "1:30", "~", "é"]
     values = {"words": words, "numbers": [1, 1e-05, 2.5, -0.0, True, None], "no": {}}
-    text = core_yaml.written(values)
+    text = core_yaml.to_yaml(values)
     assert core_yaml.parsed(text, "") == yaml.safe_load(text) == values
 
 
@@ -206,7 +206,7 @@ def test_a_boolean_is_no_number(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("key", "word"), [("rounds", "true"), ("lr", "yes"), ("batch_size", "on")])
 def test_a_word_is_no_number(key: str, word: str, tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(core_yaml.written(put(core_yaml.parsed(SPEC, ""), f"training.{key}", 7)))
+    (tmp_path / "s.yaml").write_text(core_yaml.to_yaml(put(core_yaml.parsed(SPEC, ""), f"training.{key}", 7)))
     load(tmp_path / "s.yaml")
     (tmp_path / "s.yaml").write_text((tmp_path / "s.yaml").read_text().replace(f"{key}: 7", f"{key}: {word}"))
     with pytest.raises(SpecError, match=f"s.yaml: training.{key}") as caught:

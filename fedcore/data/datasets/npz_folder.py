@@ -59,16 +59,16 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     if not files:
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
     clients = [read_rows(file) for file in files]
-    model = clients[0][0]
+    like = clients[0][0]
     for file, (x, _) in zip(files, clients, strict=True):
-        _check_like(file, x, files[0], model)
+        _check_like(file, x, files[0], like)
     groups = np.repeat(np.arange(len(files)), [len(y) for _, y in clients])
     if not len(groups):
         raise DataError(f"{folder}/clients: every client is empty")
     train = Rows(*_joined(clients), groups)
-    test = _read_like(folder / "test.npz", files[0], model)
+    test = _read_like(folder / "test.npz", files[0], like)
     optional = folder / "validation.npz"
-    validation = _read_like(optional, files[0], model) if optional.is_file() else None
+    validation = _read_like(optional, files[0], like) if optional.is_file() else None
     parts = [train, test, *([validation] if validation else [])]
     if options.vocabulary is not None:
         for part in parts:
@@ -91,21 +91,21 @@ def _joined(clients: list[Arrays]) -> Arrays:
     return x, y
 
 
-def _read_like(path: Path, first: Path, model: NDArray[np.generic]) -> Rows:
+def _read_like(path: Path, first: Path, like: NDArray[np.generic]) -> Rows:
     x, y = read_rows(path)
-    _check_like(path, x, first, model)
+    _check_like(path, x, first, like)
     if not len(y):
         raise DataError(f"{path}: has no rows")
     return Rows(x, y)
 
 
-def _check_like(path: Path, x: NDArray[np.generic], first: Path, model: NDArray[np.generic]) -> None:
-    if x.shape[1:] != model.shape[1:]:
+def _check_like(path: Path, x: NDArray[np.generic], first: Path, like: NDArray[np.generic]) -> None:
+    if x.shape[1:] != like.shape[1:]:
         raise DataError(
-            f"{path}: samples of shape {list(x.shape[1:])}, but {first.name} has {list(model.shape[1:])}"
+            f"{path}: samples of shape {list(x.shape[1:])}, but {first.name} has {list(like.shape[1:])}"
         )
-    if x.dtype != model.dtype:
-        raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {model.dtype}")
+    if x.dtype != like.dtype:
+        raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {like.dtype}")
 
 
 def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int) -> None:

@@ -162,13 +162,13 @@ def declared(module: str) -> Mapping[str, Declaration]:
     """
     path = Path(module).with_suffix(".yaml")
     try:
-        return DECLARATIONS.validate_python(written(path))
+        return DECLARATIONS.validate_python(read_facts(path))
     except ValidationError as error:
         raise SpecError(f"{path}: {describe(error, dict[str, Declaration])}") from None
 
 
 @functools.cache
-def written(path: Path) -> Any:
+def read_facts(path: Path) -> Any:
     """Return what a file of facts says, each set with its name."""
     facts = core_yaml.read(path, "file of facts", quick=True)
     if not isinstance(facts, dict):
