@@ -1,13 +1,13 @@
 """One federated run, round by round."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from fedcore.base.lazy import Tensor
-from fedcore.engines import Job, Upload
+from fedcore.engines import Job, Task, Upload
 from fedcore.execution.metrics import finite, measure
 from fedcore.parts import Plan, Run, State
-from fedcore.parts.steps import count_first_rows, counted, make_task
+from fedcore.parts.steps import count_first_rows, count_rows, make_task
 
 
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
@@ -17,12 +17,12 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
     so. ``seconds`` gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
-    counted = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
+    recorded = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
     if not state.history:
         for part in run.recipe.parts():
             part.start(run, state)
         count_first_rows(run, state)
-        record(run, state, counted)
+        record(run, state, recorded)
         yield
     broken = diverged(state)
     while state.round < rounds and not broken and not arrived(run, state.history[-1]):
@@ -32,7 +32,7 @@ def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iter
         if seconds is not None:
             seconds.append(time.perf_counter() - began)
         if run.due(state.round, run.spec.evaluation.every) or broken:
-            record(run, state, counted)
+            record(run, state, recorded)
         yield
 
 
@@ -57,14 +57,21 @@ def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
     trained: list[int] = []
     for stage, pairs in enumerate(plan.stages):
         jobs = [Job(client, slot, stage, newest[slot]) for slot, client in pairs]
-        tasks = (counted(run, state, make_task(run, state, job)) for job in jobs)
-        for job, upload in zip(jobs, run.engine.train(tasks), strict=True):
+        for job, upload in zip(jobs, run.engine.train(_tasks(run, state, jobs)), strict=True):
             for part in run.recipe.parts():
                 part.uploaded(run, state, job, upload)
             newest[job.slot] = upload.model
             kept[job.slot, stage if plan.every_stage else 0] = upload
             trained.append(job.client)
     return list(kept.values()), trained
+
+
+def _tasks(run: Run, state: State, jobs: Iterable[Job]) -> Iterator[Task]:
+    """Bind jobs one by one, when their turn comes, and count the rows of each."""
+    for job in jobs:
+        task = make_task(run, state, job)
+        count_rows(run, state, task)
+        yield task
 
 
 def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
@@ -89,13 +96,13 @@ def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
     state.holders = list(plan.cohort) if any(message.is_model for message in messages) else []
 
 
-def record(run: Run, state: State, counted: dict[str, int]) -> None:
-    """Measure the models and append a row; ``counted`` is the traffic that the rows so far count."""
+def record(run: Run, state: State, recorded: dict[str, int]) -> None:
+    """Measure the models and append a row; ``recorded`` is the traffic of the rows so far."""
     row: dict[str, float] = {"round": state.round}
     measured = measure(run, state, final=state.round == run.spec.training.rounds)
     row |= measure(run, state, final=True) if arrived(run, measured) else measured
     for key, total in (("bytes_down", state.bytes_down), ("bytes_up", state.bytes_up)):
-        row[key], counted[key] = total - counted[key], total
+        row[key], recorded[key] = total - recorded[key], total
     for part in run.recipe.parts():
         row |= part.columns(state)
     state.history.append(row)

@@ -13,7 +13,7 @@ from fedcore.engines.problem import Block
 from fedcore.models import start
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
-from fedcore.parts.steps import counted, make_task, number_of_steps
+from fedcore.parts.steps import count_rows, make_task, number_of_steps
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -163,7 +163,7 @@ def train_pooled(
     alone = replace(run, problem=problem, engine=engine, recipe=plain, steps=taken)
     task = make_task(alone, state, Job(client=0, slot=0, stage=stage, received=model))
     if count:
-        counted(alone, state, task)
+        count_rows(alone, state, task)
     (upload,) = engine.train([task])
     return upload.model
 

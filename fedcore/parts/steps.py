@@ -67,10 +67,10 @@ def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
     return sum(map(abs, coefficients(rates, momentum, mu)))
 
 
-def counted(run: Run, state: State, task: Task) -> Task:
+def count_rows(run: Run, state: State, task: Task) -> None:
     """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
     if not run.spec.evaluation.count_rows:
-        return task
+        return
     training, work, n = task.training, run.recipe.costs, len(task.block)
     rows = rows_of_steps(n, training.batch_size, training.drop_last, len(task.rates))
     piece = rows_of_steps(n, training.batch_size, False, 1)
@@ -78,7 +78,6 @@ def counted(run: Run, state: State, task: Task) -> Task:
     state.rows_gradient += rows * (1 + task.direction.anchored) + n * work.gradients
     state.rows_forward += rows * sum(term.passes for term in task.terms) + n * work.rows
     state.rows_forward += piece * work.pieces + validation * work.validation
-    return task
 
 
 def count_first_rows(run: Run, state: State) -> None:
@@ -93,12 +92,12 @@ def make_task(run: Run, state: State, job: Job) -> Task:
     """Bind a job to its client's data, random stream, terms and update rule."""
     purpose = f"batches/{job.stage}" if job.stage else "batches"
     return Task(
-        job,
-        run.problem.clients[job.client],
-        run.spec.training,
-        learning_rates(run, state, job.client),
-        run.streams.get(purpose, state.round, job.client),
-        [term.bind(run, state, job) for term in run.recipe.objective],
-        run.recipe.update.direction(run, state, job),
-        run.recipe.update.loop(run, state, job),
+        job=job,
+        block=run.problem.clients[job.client],
+        training=run.spec.training,
+        rates=learning_rates(run, state, job.client),
+        rng=run.streams.get(purpose, state.round, job.client),
+        terms=[term.bind(run, state, job) for term in run.recipe.objective],
+        direction=run.recipe.update.direction(run, state, job),
+        loop=run.recipe.update.loop(run, state, job),
     )
