@@ -68,8 +68,17 @@ def adaptive(
 
     RMSprop has no step length to express a momentum in.
     """
-    decays = (options.beta1, options.beta2, options.tau, options.v0, options.second_moment_of)
-    server = Adaptive(kind, options.server_lr, *decays, root, label=kind.capitalize())
+    server = Adaptive(
+        kind=kind,
+        lr=options.server_lr,
+        beta1=options.beta1,
+        beta2=options.beta2,
+        tau=options.tau,
+        v0=options.v0,
+        of=options.second_moment_of,
+        root=root,
+        label=kind.capitalize(),
+    )
     update = rule or UpdateRule()
     if options.momentum_in_local:
         if spec.training.optimizer == "rmsprop":

@@ -62,8 +62,17 @@ def run(
 
     Example: fedcore run fedprox.yaml --out out/fedprox
     """
-    how = (Source(root, mirror), device, threads, resume, save_model, checkpoint_every, stall_after)
-    settings = runner.Settings(partition_file, *how, force=force)
+    settings = runner.Settings(
+        partition=partition_file,
+        source=Source(root, mirror),
+        device=device,
+        threads=threads,
+        resume=resume,
+        save_model=save_model,
+        checkpoint_seconds=checkpoint_every,
+        stall_seconds=stall_after,
+        force=force,
+    )
     checked = load(spec)
     if os.path.realpath(spec) == os.path.realpath(out / SPEC) and not (out / PROVENANCE).is_file():
         raise SpecError(f"{spec}: would be replaced by the run's own; take another folder than {out}")

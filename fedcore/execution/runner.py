@@ -153,9 +153,15 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     device = usable_device(settings.device)
     streams = Streams(spec.seed, spec.repetition)
     dataset, data_hash, partition = _dealt(spec, settings)
-    inputs, scaling = tuple(dataset.train.x.shape[1:]), getattr(spec.data.options, "scaling", "")
-    facts = (dataset.classes, dataset.vocabulary, dataset.embeddings, settings.source, scaling)
-    model = spec.model.build(models.Shape(inputs, *facts))
+    shape = models.Shape(
+        inputs=dataset.train.x.shape[1:],
+        classes=dataset.classes,
+        vocabulary=dataset.vocabulary,
+        embeddings=dataset.embeddings,
+        source=settings.source,
+        scaling=getattr(spec.data.options, "scaling", ""),
+    )
+    model = spec.model.build(shape)
     start, buffers = models.start(
         model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
     )

@@ -134,16 +134,16 @@ def _unfinished(folder: Path, record: Mapping[str, Any]) -> Status:
         running = recent if elsewhere else alive(int(record["process"]))
         state = "running" if running else "interrupted"
     return Status(
-        folder,
-        state,
-        int(record["round"]),
-        int(record["rounds"]),
-        _number(record.get("accuracy")),
-        record["updated"] - record["began"],
-        Path(str(record["log"])) if record.get("log") else None,
-        plain(record.get("command", "")),
-        plain(record.get("error", "")),
-        int(_number(record.get("first")) or 0),
+        folder=folder,
+        state=state,
+        round=int(record["round"]),
+        rounds=int(record["rounds"]),
+        accuracy=_number(record.get("accuracy")),
+        seconds=record["updated"] - record["began"],
+        log=Path(str(record["log"])) if record.get("log") else None,
+        command=plain(record.get("command", "")),
+        error=plain(record.get("error", "")),
+        first=int(_number(record.get("first")) or 0),
     )
 
 

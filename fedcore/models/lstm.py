@@ -109,8 +109,15 @@ def build(options: LstmOptions, shape: Shape) -> Lstm:
     if shape.vocabulary is None or len(shape.inputs) != 1:
         raise SpecError(f"model.name: 'lstm' takes sequences of tokens, the data are numbers {shape.inputs}")
     width = options.embedding if shape.embeddings is None else shape.embeddings.shape[1]
-    sizes = (width, options.hidden, options.layers)
-    return Lstm(shape.vocabulary, shape.classes, *sizes, shape.embeddings, options.dense)
+    return Lstm(
+        shape.vocabulary,
+        shape.classes,
+        width,
+        options.hidden,
+        options.layers,
+        shape.embeddings,
+        options.dense,
+    )
 
 
 PLUGIN = Plugin(
