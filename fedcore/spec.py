@@ -5,6 +5,7 @@ no devices, no cores. Two specifications that mean the same have the same hash.
 """
 
 from functools import cached_property
+from math import floor
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -116,6 +117,10 @@ class Participation(Options):
     cohorts: Cohorts | None = None
     assignments: Cohorts | None = None
     events: Annotated[tuple[tuple[NonNegativeInt, NonNegativeInt], ...], Field(min_length=1)] | None = None
+
+    def cohort_size(self, clients: int, active: int | None = None) -> int:
+        """Return S: the fraction of all clients, at least one, at most those with data (all unless given)."""
+        return max(1, min(floor(self.fraction * clients + 0.5), clients if active is None else active))
 
 
 def _observers(given: Any) -> dict[str, Choice]:

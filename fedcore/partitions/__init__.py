@@ -39,6 +39,11 @@ class Fold(Options):
             raise ValueError(f"rotation: got {self.rotation}, expected 1 to {self.of - 1}")
         return self
 
+    @property
+    def validation(self) -> int:
+        """The set that validates."""
+        return (self.index + self.rotation) % self.of
+
 
 class PartitionOptions(Options):
     """The keys that every partition understands.

@@ -139,9 +139,8 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
             f"partition.fold.of: got {fold.of}, expected at most {clients} (the number of clients)"
         )
     sets = cut(rng.permutation(clients), even(clients, fold.of))
-    test, validation = fold.index, (fold.index + fold.rotation) % fold.of
-    train = np.concatenate([ids for i, ids in enumerate(sets) if i not in {test, validation}])
-    return np.sort(train), np.sort(sets[validation]), np.sort(sets[test])
+    train = np.concatenate([ids for i, ids in enumerate(sets) if i not in {fold.index, fold.validation}])
+    return np.sort(train), np.sort(sets[fold.validation]), np.sort(sets[fold.index])
 
 
 def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:

@@ -1,7 +1,6 @@
 """Selection: which clients take part in a round."""
 
 from dataclasses import dataclass
-from math import floor
 from typing import Literal
 
 import numpy as np
@@ -17,9 +16,8 @@ FLOOR = 1e-12
 
 
 def cohort_size(run: Run) -> int:
-    """Return S: the participating fraction of all clients, at least one, at most those with data."""
-    share = run.spec.participation.fraction * len(run.problem.clients)
-    return max(1, min(floor(share + 0.5), len(run.problem.active)))
+    """Return S, the clients of a synchronous round."""
+    return run.spec.participation.cohort_size(len(run.problem.clients), len(run.problem.active))
 
 
 def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:

@@ -6,14 +6,13 @@ How often clients train in a run follows from its specification, before any data
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
-from math import floor
 from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import chosen, find
-from fedcore.partitions import even
-from fedcore.spec import parse
+from fedcore.partitions import Fold, even
+from fedcore.spec import Participation, parse
 from pipeline.catalogue.params import overlay, require_known
 from pipeline.catalogue.schema import LENGTHS, PaperParams, PerParams, StudyParams, TrainingParams
 from pipeline.catalogue.targets import Query
@@ -189,7 +188,7 @@ def cohort_size(spec: Mapping[str, Any]) -> int:
     Raises:
         SpecError: only the data's files tell how many clients there are.
     """
-    return max(1, floor(float(spec["participation"]["fraction"]) * training_clients(spec) + 0.5))
+    return Participation.model_validate(spec["participation"]).cohort_size(training_clients(spec))
 
 
 def training_clients(spec: Mapping[str, Any]) -> int:
@@ -202,5 +201,6 @@ def training_clients(spec: Mapping[str, Any]) -> int:
         raise SpecError(f"data: only the files tell how many clients '{spec['data']['name']}' names")
     if fold is None:
         return int(clients)
-    first, sets = fold.get("index", 0), even(clients, fold["of"])
-    return int(clients - sets[first] - sets[(first + fold.get("rotation", 1)) % fold["of"]])
+    split = Fold.model_validate({"index": 0} | fold)
+    sets = even(clients, split.of)
+    return int(clients - sets[split.index] - sets[split.validation])

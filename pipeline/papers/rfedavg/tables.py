@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fedcore.spec import Participation
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Column, Query
 from pipeline.reports import pooling
@@ -67,14 +68,14 @@ def received(facts: RunFacts, column: str) -> float | None:
 
     rFedAvg+ sends the new model a second time, but a client that has it needs no model in the next round:
     beyond FedAvg's traffic there are whole models and the vectors, which are smaller than one model
-    together. Of the clients with data a fraction takes part, rounded half up.
+    together.
     """
     if not facts.summary or not facts.final or facts.history["round"].diff().iloc[-1] != 1:
         return None
     summary, history, spec = facts.summary, facts.history, facts.run.spec
     model, clients = int(summary["parameters"]) * BYTES[spec["dtype"]], int(summary["clients"])
-    target = int(spec["participation"]["fraction"] * clients + 0.5)
-    participants = max(1, min(target, clients - len(summary["empty_clients"])))
+    participation = Participation.model_validate(spec["participation"])
+    participants = participation.cohort_size(clients, clients - len(summary["empty_clients"]))
     beyond = int(history["bytes_down"].iloc[-1]) - participants * model
     return (beyond % model if facts.run.algorithm == "rfedavg_plus" else beyond) / participants
 
