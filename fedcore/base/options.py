@@ -1,11 +1,22 @@
 """Base of all option classes: frozen, strict about unknown keys, with errors that fit on one line."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import zip_longest
 from types import UnionType
-from typing import Annotated, Any, LiteralString, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    LiteralString,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BaseModel,
@@ -43,6 +54,16 @@ EXPECTED: Mapping[str, LiteralString] = {
 }
 Place = tuple[int | str, ...]
 Clients = Annotated[PositiveInt, Field(le=1_000_000)]
+
+
+class _Walk(NamedTuple):
+    """A place as a user writes it, without pydantic's names of the types that it tried; the number of steps
+    before the first such name; the type at the place.
+    """
+
+    path: Place
+    before_choice: int
+    kind: Any
 
 
 class Options(BaseModel):
@@ -145,29 +166,32 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
     problems = error.errors()
     first = min(problems, key=lambda problem: problem["type"] not in UNKNOWN)
     alike = [problem for problem in problems if _choice(model, problem) == _choice(model, first)]
-    paths = [_walk(model, problem["loc"])[0] for problem in alike]
+    paths = [_walk(model, problem["loc"]).path for problem in alike]
     deepest = max(paths, key=len)
     reported = [problem for problem, path in zip(alike, paths, strict=True) if path == deepest]
-    first = reported[0]
     parts = (part if len(part) <= SHOWN else shown(part) for part in map(str, deepest))
     path = ".".join([where, *parts]).strip(".")
-    expected = " or ".join(dict.fromkeys(map(_expected, reported)))
-    if first["type"] in UNKNOWN:
-        known = list(_fields(_walk(model, first["loc"][:-1])[2]))
-        hint = nearest(str(first["loc"][-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
-        text = f"{path}: unknown key{hint}"
-    elif first["type"] == "missing":
-        words = (word for word in get_args(_walk(model, first["loc"])[2]) if isinstance(word, str))
-        names = ", ".join(map(repr, words))  # a Literal's
-        text = f"{path}: missing, " + (f"expected one of {names}" if names else "but required")
-    elif first["type"] in {"value_error", "assertion_error"}:
-        text = f"{path}: {expected}"
-    elif deepest[-1:] == ("[key]",):
-        text = f"{path.removesuffix('.[key]')}: got the name {shown(first['input'])}, expected {expected}"
-    else:
-        text = f"{path}: got {shown(first['input'])}, expected {expected}"
     more = len(problems) - len(alike)
-    return text + (f" (and {more} more)" if more else "")
+    return _sentence(reported, model, path) + (f" (and {more} more)" if more else "")
+
+
+def _sentence(reported: Sequence[ErrorDetails], model: Any, path: str) -> str:
+    """Say what is wrong at a path, where all that is reported lies."""
+    problem, expected = reported[0], " or ".join(dict.fromkeys(map(_expected, reported)))
+    loc, found = problem["loc"], shown(problem["input"])
+    if problem["type"] in UNKNOWN:
+        known = list(_fields(_walk(model, loc[:-1]).kind))
+        hint = nearest(str(loc[-1]), known) or f"; known keys: {', '.join(known) or 'none'}"
+        return f"{path}: unknown key{hint}"
+    if problem["type"] == "missing":
+        words = (word for word in get_args(_walk(model, loc).kind) if isinstance(word, str))
+        names = ", ".join(map(repr, words))  # a Literal's
+        return f"{path}: missing, " + (f"expected one of {names}" if names else "but required")
+    if problem["type"] in {"value_error", "assertion_error"}:
+        return f"{path}: {expected}"
+    if path.rpartition(".")[2] == "[key]":
+        return f"{path.removesuffix('.[key]')}: got the name {found}, expected {expected}"
+    return f"{path}: got {found}, expected {expected}"
 
 
 def _expected(problem: ErrorDetails) -> str:
@@ -178,16 +202,11 @@ def _expected(problem: ErrorDetails) -> str:
 
 def _choice(model: Any, problem: ErrorDetails) -> Place:
     """Return the place of a problem, or of the choice of types around it, none of which took the value."""
-    return problem["loc"][: _walk(model, problem["loc"])[1]]
+    return problem["loc"][: _walk(model, problem["loc"]).before_choice]
 
 
-def _walk(model: Any, loc: Place) -> tuple[Place, int, Any]:
-    """Follow the annotations to a place of the tree.
-
-    Returns:
-        The place as a user writes it, without pydantic's names of the types that it tried; the number of
-        steps before the first such name; the type at the place.
-    """
+def _walk(model: Any, loc: Place) -> _Walk:
+    """Follow the annotations to a place of the tree."""
     kind, path, plain = _single(model), [], len(loc)
     for number, step in enumerate(loc):
         if get_origin(kind) in {Union, UnionType} and isinstance(step, str):  # a type's name, no place
@@ -198,7 +217,7 @@ def _walk(model: Any, loc: Place) -> tuple[Place, int, Any]:
         path.append(step)
         inner = [argument for argument in get_args(kind) if argument is not ...]
         kind = _single(fields.get(str(step)) if (fields := _fields(kind)) else inner[-1] if inner else None)
-    return tuple(path), plain, kind
+    return _Walk(tuple(path), plain, kind)
 
 
 def _single(kind: Any) -> Any:
