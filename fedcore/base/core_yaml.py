@@ -92,14 +92,15 @@ class _Loader(yaml.SafeLoader):
         raise _wrong(f"the type {shown(node.tag.replace(TAG, '!!'))} is not known here", node.start_mark)
 
 
-class _Quick(getattr(yaml, "CSafeLoader", type("Absent", (), {})), _Loader):  # type: ignore[misc]
-    """The loader with libyaml's parser, where PyYAML has it: several times as quick."""
+if yaml.__with_libyaml__:
 
-    get_single_node = Composer.get_single_node
+    class _Quick(yaml.CSafeLoader, _Loader):
+        """The loader with libyaml's parser: several times as quick."""
 
-    def __init__(self, text: str) -> None:
-        _Loader.__init__(self, text)
-        if yaml.__with_libyaml__:
+        get_single_node = Composer.get_single_node
+
+        def __init__(self, text: str) -> None:
+            _Loader.__init__(self, text)
             yaml.CSafeLoader.__init__(self, text)
 
 
@@ -109,8 +110,9 @@ class _Dumper(yaml.SafeDumper):
 
 _Loader.yaml_implicit_resolvers = {}
 for _kind, (_pattern, _) in CORE.items():
-    for _end in (_Loader, _Dumper) if _kind != "str" else ():
-        _end.add_implicit_resolver(TAG + _kind, re.compile(f"(?:{_pattern})\\Z"), None)
+    if _kind != "str":
+        for _end in (_Loader, _Dumper):
+            _end.add_implicit_resolver(TAG + _kind, re.compile(f"(?:{_pattern})\\Z"), None)
 _Loader.yaml_constructors = {
     TAG + "map": yaml.SafeLoader.construct_yaml_map,
     TAG + "seq": yaml.SafeLoader.construct_yaml_seq,
@@ -132,7 +134,7 @@ def read(path: Path, what: str = "file", quick: bool = False) -> Any:
         raise SpecError(f"{path}: cannot read the {what} ({error.strerror or error})") from None
     if len(content) > BYTES:
         raise SpecError(f"{path}: larger than 1 MB, which is the most that a {what} may have")
-    if quick:
+    if quick and yaml.__with_libyaml__:
         with suppress(yaml.YAMLError, ValueError, OverflowError):
             return _Quick(content.decode()).get_single_data()
     return parsed(content, str(path))
