@@ -89,7 +89,7 @@ class DataError(FedcoreError):
 
 
 class CheckpointError(FedcoreError):
-    """A checkpoint belongs to another specification."""
+    """A checkpoint can't be used: it belongs to another run, or is damaged."""
 
 
 class DamagedCheckpoint(CheckpointError):

@@ -184,7 +184,10 @@ def _modules(kind: str) -> Iterator[ModuleType]:
 
 
 def folders(kind: str) -> list[Path]:
-    """Return the user's folders of plug-ins of a kind, which ``FEDCORE_PLUGINS`` names; none is empty."""
+    """Return the user's folders of a kind's plug-ins, one for each root in ``FEDCORE_PLUGINS``.
+
+    A root must hold one of the known folders; the returned one may be missing.
+    """
     roots = [Path(root) for root in os.environ.get(VARIABLE, "").split(os.pathsep) if root]
     for root in roots:
         for singular, name in FOLDERS.items():

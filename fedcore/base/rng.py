@@ -18,7 +18,7 @@ class Streams:
     repetition: int = 0
 
     def get(self, purpose: str, round: int = -1, client: int = -1) -> np.random.Generator:
-        """Return the generator of one purpose (at one round, for one client)."""
+        """Return the generator of one purpose, at one round and for one client; -1 stands for none."""
         again = f"+{self.repetition}" if self.repetition else ""
         name = f"{self.seed}{again}/{purpose}/{round}/{client}".encode()
         key = np.frombuffer(hashlib.sha256(name).digest()[:16], dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""The way of the global model through a run, and the loss on the line through two clients' models."""
+"""The global model's trajectory, and the loss on the line through two clients' models."""
 
 from dataclasses import dataclass
 
