@@ -47,10 +47,6 @@ class Deltas(Exchange):
             return Message("down", "the others' mean feature", _delta_size), up
         return Message("down", f"mean features delta_j of {self._whose()}", _deltas_size), up
 
-    def columns(self, state: State) -> dict[str, float]:
-        """Report the mean distance of a client's delta to the mean of all."""
-        return _spread(state.server["delta"])
-
     def _whose(self) -> str:
         return "the round's clients"
 

@@ -133,7 +133,7 @@ def test_terms_of_the_bound_against_numpy(linear: Values, digits: Path) -> None:
     clients = [client(digits, k) for k in range(5)]
     weight, bias = result.parameters["weight"], result.parameters["bias"]
     p = np.array([len(y) for _, y in clients]) / sum(len(y) for _, y in clients)
-    terms = risk_terms(weight, [x for x, _ in clients], p, p)
+    terms = risk_terms(weight, [x for x, _ in clients], p)
     assert table[-1]["federated"] == pytest.approx(terms["federated"], rel=1e-12)
     assert table[-1]["agnostic_complexity"] == pytest.approx(terms["agnostic_complexity"], rel=1e-12)
     assert table[-1]["agnostic_deviation"] == pytest.approx(400**-0.5)

@@ -61,7 +61,7 @@ class RiskBound(Part):
         p = sizes / sizes.sum()
         head = problem.model.trainable.views(model)[problem.model.head].double().cpu().numpy()
         losses = np.array([[mean_loss(problem, w, problem.clients[k]) for k in active] for w in models])
-        terms = risk_terms(head.reshape(len(head), -1), phi, p, p)
+        terms = risk_terms(head.reshape(len(head), -1), phi, p)
         return {
             "round": round,
             "discrepancy": float(p @ discrepancies(losses, p)),
@@ -95,19 +95,18 @@ def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
     return np.abs(losses - (losses @ p)[:, None]).max(axis=0)  # type: ignore[no-any-return]
 
 
-def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Array) -> dict[str, float]:
+def risk_terms(head: Array, features: Sequence[Array], p: Array) -> dict[str, float]:
     """Return the terms of the excess-risk bound that can be computed, up to constants and discrepancies.
 
-    ``agnostic_complexity``: sum_k p^_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1. ``agnostic_deviation``:
-    sqrt(S(p^ | n) / n) with S = chi^2 + 1, of G_1. ``approximation``: G_2 = B sqrt(C) / n ||phi(X)||_F +
+    ``agnostic_complexity``: sum_k p_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1. ``agnostic_deviation``:
+    sqrt(S(p | n) / n) with S = chi^2 + 1, of G_1. ``approximation``: G_2 = B sqrt(C) / n ||phi(X)||_F +
     sqrt(1/n). ``federated``: G_3 = sum_k p_k (B sqrt(C) / n_k ||phi(X^k)||_F + sqrt(1/n_k)). FedAvgR,
     Section 3.
 
     Args:
         head: output weights W [C, D], whose trace norm stands for B.
         features: phi(X^k) [n_k, D] of each client.
-        p: true mixture weights [K].
-        estimated: the weights p^ [K] that the algorithm uses.
+        p: mixture weights [K], of G_1 those that the algorithm uses.
     """
     sizes = np.array([len(phi) for phi in features])
     total = int(sizes.sum())
@@ -116,8 +115,8 @@ def risk_terms(head: Array, features: Sequence[Array], p: Array, estimated: Arra
     complexity = float(np.linalg.svd(head, compute_uv=False).sum()) * sqrt(len(head)) if known else np.nan
     per_client = complexity / sizes * norms
     return {
-        "agnostic_complexity": float(estimated @ per_client),
-        "agnostic_deviation": sqrt(float((estimated**2 / (sizes / total)).sum()) / total),
+        "agnostic_complexity": float(p @ per_client),
+        "agnostic_deviation": sqrt(float((p**2 / (sizes / total)).sum()) / total),
         "approximation": complexity / total * float(np.linalg.norm(norms)) + sqrt(1 / total),
         "federated": float(p @ (per_client + np.sqrt(1 / sizes))),
     }
