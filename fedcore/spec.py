@@ -131,7 +131,8 @@ def _observers(given: Any) -> dict[str, Choice]:
         )
     observers = {}
     for name, values in given.items():
-        plugin, options = find("observer", name, "evaluation.observe"), {} if values is None else values
+        plugin = find("observer", name, "evaluation.observe")
+        options = {} if values is None else values
         observers[name] = Choice(plugin, validate(plugin.options, options, f"evaluation.observe.{name}"))
     return observers
 

@@ -165,6 +165,6 @@ def verify(
     numbers = {name: len(getattr(report, name)) for name in ("runs", "partitions", "unfinished")}
     show(as_json, {**numbers, "problems": list(map(asdict, problems))}, problems)
     parts = ", ".join(f"{number} {name}" for name, number in numbers.items())
-    say(f"{parts}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", error=True)
+    say(f"{parts}: {len(problems) or 'no'} problem{'' if len(problems) == 1 else 's'}", error=True)
     if problems:
         raise typer.Exit(1)

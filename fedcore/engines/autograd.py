@@ -85,7 +85,9 @@ class Autograd:
 def put(gradients: Sequence[Tensor], targets: Sequence[Tensor], keep: float, scale: float) -> None:
     """Set each target <- keep target + scale gradient; keep = 0 drops whatever it held."""
     for target, value in zip(targets, gradients, strict=True):
-        if keep:
-            (target if keep == 1.0 else target.mul_(keep)).add_(value, alpha=scale)
-        else:
+        if not keep:
             torch.mul(value, scale, out=target)
+            continue
+        if keep != 1.0:
+            target.mul_(keep)
+        target.add_(value, alpha=scale)

@@ -30,7 +30,10 @@ class Fused(analytic.Analytic):
             return super()._train(task)
         with torch.no_grad():
             w = task.job.received.clone()
-            (self._by_coefficients if self._spans(task) else self._in_place)(task, w)
+            if self._spans(task):
+                self._by_coefficients(task, w)
+            else:
+                self._in_place(task, w)
         return task.upload(w)
 
     def _spans(self, task: Task) -> bool:
@@ -42,7 +45,8 @@ class Fused(analytic.Analytic):
 
     def _in_place(self, task: Task, w: Tensor) -> None:
         """Take steps that each add a gradient to ``w`` [d]."""
-        training, drift = task.training, _Drift(task, w, 0)
+        training = task.training
+        drift = _Drift(task, w, 0)
         step = self.bind(w, w, task.terms)
         drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
         for lr, (x, y) in zip(task.rates, drawn, strict=False):
@@ -64,7 +68,8 @@ class Fused(analytic.Analytic):
         if gram is None:
             gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
 
-        drift, everything = _Drift(task, w, first_size), torch.arange(n)
+        drift = _Drift(task, w, first_size)
+        everything = torch.arange(n)
         a = torch.zeros_like(sums)
         coefficients = analytic.Layer(a, None, a, None, first.activation)
         step = analytic.Backward([coefficients, *others], (), self.scratch)

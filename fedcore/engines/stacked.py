@@ -93,7 +93,8 @@ class Memory:
         """Set everything but the batches to what the tasks say."""
         torch.stack([task.job.received for task in tasks], out=self.received)
         self.w.copy_(self.received)
-        zero, directions = torch.zeros_like(self.w[0]), [task.direction for task in tasks]
+        zero = torch.zeros_like(self.w[0])
+        directions = [task.direction for task in tasks]
         torch.stack([zero if d.offset is None else d.offset for d in directions], out=self.offsets)
         self.scales.copy_(self.scales.new_tensor([[d.scale] for d in directions]))
         self.pulls.copy_(self.pulls.new_tensor([[sum(t.pull for t in task.terms)] for task in tasks]))

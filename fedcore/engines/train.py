@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -44,7 +45,7 @@ def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
     """Return how many batches one pass has."""
     if size == "full" or size >= n:
         return 1
-    return n // size if drop_last else -(-n // size)
+    return n // size if drop_last else math.ceil(n / size)
 
 
 def rows_of_steps(n: int, size: Size, drop_last: bool, steps: int) -> int:

@@ -6,6 +6,7 @@ own way; all others by the processes of a machine and user.
 """
 
 import fcntl
+import math
 import os
 import tempfile
 import time
@@ -47,7 +48,7 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
     folder /= _file_name(_job())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
-    slots = -(-percent // PERCENT_A_SLOT)
+    slots = math.ceil(percent / PERCENT_A_SLOT)
     with ExitStack() as held:
         name = _claim(names, slots, folder, held)
         if name is None:

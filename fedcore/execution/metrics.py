@@ -60,7 +60,8 @@ def _train_loss(run: Run, state: State) -> float:
     problem, precision = run.problem, run.spec.evaluation.precision
     if len(state.models) == 1:
         return mean_loss(problem, state.model, problem.train, precision)
-    clusters, total = state.values["clusters"], sum(problem.sizes[client] for client in problem.active)
+    clusters = state.values["clusters"]
+    total = sum(problem.sizes)
     train = 0.0
     for client in problem.active:
         loss = mean_loss(problem, state.models[clusters[client]], problem.clients[client], precision)
@@ -72,7 +73,8 @@ def _shares(run: Run, state: State) -> list[float]:
     """Return the share of the training rows that each model serves."""
     if len(state.models) == 1:
         return [1.0]
-    sizes, total = run.problem.sizes, sum(run.problem.sizes[client] for client in run.problem.active)
+    sizes = run.problem.sizes
+    total = sum(sizes)
     shares = [0.0] * len(state.models)
     for client in run.problem.active:
         shares[state.values["clusters"][client]] += sizes[client] / total

@@ -49,7 +49,8 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
 def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
     if not len(dataset.train):
         raise DataError(f"data '{dataset.name}': no training rows, expected some to deal out")
-    built, where = plugin.build(options, dataset, streams.get("partition")), f"partition '{plugin.name}'"
+    where = f"partition '{plugin.name}'"
+    built = plugin.build(options, dataset, streams.get("partition"))
     if not isinstance(built, Partition):
         raise SpecError(f"{where}: returned {type(built).__name__}, expected a Partition")
     clients = (_numbers(rows, f"{where}: client {client}") for client, rows in enumerate(built.clients))

@@ -45,7 +45,10 @@ def draw(counts: NDArray[np.int64], title: str, subtitle: str) -> Figure:
 
 def labels(axes: Axes, counts: NDArray[np.int64]) -> None:
     """Draw which labels each client holds, clients from left to right; see ``draw``."""
-    (_bubbles if max(counts.shape) <= BUBBLES else _stacked)(axes, counts)
+    if max(counts.shape) <= BUBBLES:
+        _bubbles(axes, counts)
+    else:
+        _stacked(axes, counts)
 
 
 def write(figure: Figure, stem: Path) -> None:

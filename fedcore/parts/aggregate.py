@@ -293,7 +293,8 @@ class LearnedMixture(Aggregation):
             p before the first and after each pass over the rows [passes + 1, K].
         """
         n, classes, _ = scores.shape
-        steps, pass_steps = self._steps(n), steps_per_pass(n, self.batch, drop_last=False)
+        steps = self._steps(n)
+        pass_steps = steps_per_pass(n, self.batch, drop_last=False)
         rows = Block(scores, functional.one_hot(y, classes).to(scores))
         drawn = islice(batches(rows, self.batch, False, rng), steps)
         path = [p.clone()]

@@ -25,7 +25,7 @@ def squared(kind: Discrepancy, x: Tensor, z: Tensor, weights: Tensor) -> tuple[T
     ``mean``: ||sum_i weights_i x_i - mean z||^2. ``kernel``: under exp(-||a - b||^2 / (2 s^2)), with the
     diagonal, so never negative; s is the median distance of different pooled points, taken as a constant.
     """
-    return (_mean if kind == "mean" else _kernel)(x, z, weights)
+    return _mean(x, z, weights) if kind == "mean" else _kernel(x, z, weights)
 
 
 def _mean(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -58,7 +58,8 @@ class LocalTraining(UpdateRule):
             raise SpecError(f"algorithm: its loop has its own objective, found the term '{term.label}'")
 
         def trained(batches: Batches) -> tuple[Tensor, dict[str, Tensor]]:
-            w, seeds = job.received, run.streams.get(f"loop/{job.stage}", state.round, job.client)
+            w = job.received
+            seeds = run.streams.get(f"loop/{job.stage}", state.round, job.client)
             memory = {name: store[job.client] for name, store in state.clients.items() if job.client in store}
             client = Client(job.client, learning_rates(run, state, job.client), memory, {}, run, state)
             devices = [w.device] if w.is_cuda else []

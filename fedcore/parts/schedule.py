@@ -282,7 +282,8 @@ class Asynchronous(Schedule):
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one job from the event's version of the model; its staleness decides its weight."""
         client, staleness = self.event(run, state)
-        state.values["staleness"], versions = staleness, state.server["versions"]
+        state.values["staleness"] = staleness
+        versions = state.server["versions"]
         start = versions[(state.round - staleness) % len(versions)].clone()
         return Plan(cohort=(client,), starts=(start,), stages=(((0, client),),), groups=(0,))
 

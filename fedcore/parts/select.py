@@ -96,7 +96,8 @@ class Assignments(Selection):
         assignments = _given(run)
         if assignments:
             return assignments[index % len(assignments)]
-        rng, p = run.streams.get("assignment", index), self.probabilities(run, state)
+        rng = run.streams.get("assignment", index)
+        p = self.probabilities(run, state)
         return tuple(rng.choice(run.problem.active, cohort_size(run), replace=False, p=p).tolist())
 
     def probabilities(self, run: Run, state: State) -> NDArray[np.float64] | None:

@@ -6,6 +6,7 @@ demo (no hospital ids), and a small part of the open demo with hospital ids.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +148,7 @@ def clients(options: EicuOptions) -> int | None:
     if (options.min_admissions, options.max_mortality) != (None, None):
         return None
     totals = DECLARATION.edition(options.edition).counts
-    return totals.get("hospitals") or (-(-totals["stays"] // options.block) if totals else HOSPITALS)
+    return totals.get("hospitals") or (math.ceil(totals["stays"] / options.block) if totals else HOSPITALS)
 
 
 def credentialed(paths: Mapping[str, Path]) -> Stays:

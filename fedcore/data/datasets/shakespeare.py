@@ -1,5 +1,6 @@
 """Shakespeare by speaking role: the next character after 80, over an alphabet of 80 symbols."""
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -110,7 +111,7 @@ def split(samples: Samples, options: ShakespeareOptions) -> list[Samples]:
     """Split a role's samples in time, leaving out the test samples that overlap the last training sample."""
     x, y = samples
     cut = len(y) - int(len(y) * options.test_share)
-    start = cut + -(-options.length // options.stride)
+    start = cut + math.ceil(options.length / options.stride)
     return [(x, y) if options.pool else (x[:cut], y[:cut]), (x[start:], y[start:])]
 
 
