@@ -7,8 +7,9 @@ configuration k is class k.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedcore.base.lazy import scipy
 
 Matrix = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Move = tuple[int, int, int, int, float]
 StepReading = Literal["relative", "samples", "fraction"]
 BLOCK = 20_000
 NEVER = (math.inf, -math.inf)  # the window that no loss enters
@@ -127,7 +129,7 @@ def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Ge
 
     Source: RADFed, Algorithm 3.
     """
-    marginals, loss = problem.marginals(allocation), problem.loss(allocation)
+    marginals, start = problem.marginals(allocation), problem.loss(allocation)
     offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])
     entries: list[list[float]] = allocation.tolist()
     residuals: list[list[float]] = (np.hstack(marginals) - np.hstack(problem.targets)).tolist()
@@ -135,46 +137,60 @@ def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Ge
     limits = {"relative": math.inf, "samples": search.xi, "fraction": search.xi * float(problem.sizes.sum())}
     limit = limits[search.reading]
     factor = search.xi if search.reading == "relative" else 1.0
-    window = NEVER if search.stop is None else tuple(bound * bound * loss for bound in search.stop)
-    best = entries
-    for steps, (low, high), least in ((search.burn_in, window, -math.inf), (search.steps, NEVER, math.inf)):
-        for i, k, j, m, share in _moves(steps, len(entries), len(columns), rng):
-            first, second = entries[i], entries[k]
-            bound = first[j]
-            if second[m] < bound:
-                bound = second[m]
-            if bound > limit:
-                bound = limit
-            if bound > 0.0 and i != k and j != m:
-                size = share * factor * bound
-                first[j] -= size
-                second[m] -= size
-                first[m] += size
-                second[j] += size
-                gap_i, gap_k = residuals[i], residuals[k]
-                for a, b in zip(columns[j], columns[m], strict=True):
-                    if a != b:
-                        loss += 2.0 * size * (2.0 * size - gap_i[a] + gap_i[b] + gap_k[a] - gap_k[b])
-                        gap_i[a] -= size
-                        gap_i[b] += size
-                        gap_k[a] += size
-                        gap_k[b] -= size
-            if loss < least:
-                least = loss
-                best = [row[:] for row in entries]
-            if low < loss < high:
-                break
+    walk = partial(_losses, entries, residuals, columns, factor, limit)
+    low, high = NEVER if search.stop is None else (bound * bound * start for bound in search.stop)
+    reached = start
+    for reached in walk(_moves(search.burn_in, problem, rng), start):
+        if low < reached < high:
+            break
+    best, least = entries, math.inf
+    for loss in walk(_moves(search.steps, problem, rng), reached):
+        if loss < least:
+            best, least = [row[:] for row in entries], loss
     return np.array(best)
 
 
-def _moves(
-    steps: int, clients: int, configurations: int, rng: np.random.Generator
-) -> Iterator[tuple[int, int, int, int, float]]:
+def _losses(
+    entries: list[list[float]],
+    residuals: list[list[float]],
+    columns: list[list[int]],
+    factor: float,
+    limit: float,
+    moves: Iterable[Move],
+    loss: float,
+) -> Iterator[float]:
+    """Do moves in place, and yield the loss after each: two clients swap rows of two configurations."""
+    for giver, taker, out, into, share in moves:
+        given, taken = entries[giver], entries[taker]
+        bound = given[out]
+        if taken[into] < bound:
+            bound = taken[into]
+        if bound > limit:
+            bound = limit
+        if bound > 0.0 and giver != taker and out != into:
+            size = share * factor * bound
+            twice = 2.0 * size
+            given[out] -= size
+            taken[into] -= size
+            given[into] += size
+            taken[out] += size
+            given_gap, taken_gap = residuals[giver], residuals[taker]
+            for a, b in zip(columns[out], columns[into], strict=True):
+                if a != b:
+                    loss += twice * (twice - given_gap[a] + given_gap[b] + taken_gap[a] - taken_gap[b])
+                    given_gap[a] -= size
+                    given_gap[b] += size
+                    taken_gap[a] += size
+                    taken_gap[b] -= size
+        yield loss
+
+
+def _moves(steps: int, problem: QP, rng: np.random.Generator) -> Iterator[Move]:
     """Yield random moves, drawn in blocks: two clients, two configurations, and a share of the largest."""
     for start in range(0, steps, BLOCK):
         block = min(BLOCK, steps - start)
-        rows = rng.integers(clients, size=(2, block)).tolist()
-        picks = rng.integers(configurations, size=(2, block)).tolist()
+        rows = rng.integers(len(problem.sizes), size=(2, block)).tolist()
+        picks = rng.integers(len(problem.counts), size=(2, block)).tolist()
         yield from zip(*rows, *picks, rng.random(block).tolist(), strict=True)
 
 
