@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcore.base import MIRROR
 from fedcore.base.errors import FedcoreError, say
 
 SpecFile = Annotated[Path, typer.Argument(help="The specification, a YAML file.")]
 Results = Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")]
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
 Mirror = Annotated[
-    str | None, typer.Option(help="Folder or URL that holds upstream's data files.", envvar="FEDCORE_MIRROR")
+    str | None, typer.Option(help="Folder or URL that holds upstream's data files.", envvar=MIRROR)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet/--no-quiet", "-q", help="No progress.")]
 Json = Annotated[

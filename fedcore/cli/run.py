@@ -15,7 +15,7 @@ from fedcore.data import Source
 from fedcore.execution import runner
 from fedcore.execution.batch import execute, orders
 from fedcore.execution.gpus import claimed
-from fedcore.execution.integrity import PROVENANCE, SPEC, sealed
+from fedcore.execution.integrity import PARTITION, PROVENANCE, SPEC, STATISTICS, sealed
 from fedcore.execution.progress import reporter
 from fedcore.partitions import file
 from fedcore.partitions.build import make
@@ -140,9 +140,9 @@ def partition(
     split = make(choice.plugin, choice.options, dataset, checked.seed)
     origin = file.identity(choice.resolved(), data.resolved(), checked.seed, dataset.sha256())
     described = statistics(split, dataset.train.y, dataset.classes)
-    file.save(split, out / "partition.npz", origin)
-    digest = {"partition.npz_sha256": sha256_file(out / "partition.npz")} | ({"code": code} if code else {})
-    write_json(out / "stats.json", sealed({**of_data(dataset), **described, **digest}))
+    file.save(split, out / PARTITION, origin)
+    digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)} | ({"code": code} if code else {})
+    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **digest}))
     if figure:
         counts = label_counts(split.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"

@@ -17,6 +17,7 @@ from fedcore.base.lazy import Tensor
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Check, Skipped, disturb, require
 from fedcore.engines import Upload
+from fedcore.execution.integrity import HISTORY, SUMMARY
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Part, Plan, State
@@ -137,10 +138,10 @@ def _resumes(spec: dict[str, Any], folder: Path) -> None:
 
 def _difference(folder: Path, other: Path) -> str:
     """Say where two runs differ first; empty if they don't."""
-    names = sorted(path.name for path in (*folder.glob("*.csv"), folder / "summary.json"))
+    names = sorted(path.name for path in (*folder.glob("*.csv"), folder / SUMMARY))
     differing = [name for name in names if (folder / name).read_bytes() != (other / name).read_bytes()]
-    if "history.csv" in differing:
-        with (folder / "history.csv").open() as a, (other / "history.csv").open() as b:
+    if HISTORY in differing:
+        with (folder / HISTORY).open() as a, (other / HISTORY).open() as b:
             for left, right in zip(csv.DictReader(a), csv.DictReader(b), strict=False):
                 columns = [key for key in left if left[key] != right.get(key)]
                 if columns:

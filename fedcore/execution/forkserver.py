@@ -21,11 +21,12 @@ import sys
 import time
 from pathlib import Path
 
+from fedcore.base import MIRROR
 from fedcore.base.errors import FedcoreError, say
 
 VARIABLE = "FEDCORE_WARM"
 VARIABLES = (  # what a command reads while it works, and what may differ between the commands of a workflow
-    "FEDCORE_MIRROR",  # where data come from
+    MIRROR,
     "FEDCORE_ACCEPT_TERMS",  # which data may be downloaded
     "CUDA_VISIBLE_DEVICES",  # which GPUs are its own
     "SLURM_JOB_ID",  # whether a scheduler has chosen them, and for which job and step

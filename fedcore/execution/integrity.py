@@ -18,6 +18,7 @@ from fedcore.base.files import digest, read_object, sha256_file
 SEAL = "sha256"
 SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
 PROVENANCE, TIMING = "provenance.json", "timing.json"
+HISTORY, CLIENTS, PARAMETERS = "history.csv", "clients.csv", "model.npz"
 PARTITION, STATISTICS = "partition.npz", "stats.json"
 SUPERSEDED = ".superseded"
 MODEL = "model_sha256"

@@ -16,7 +16,7 @@ import numpy as np
 from fedcore.base import __version__, core_yaml
 from fedcore.base.files import atomic, sha256_file, write_json, write_text
 from fedcore.base.lazy import torch
-from fedcore.execution import metrics
+from fedcore.execution import integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, listed, sealed
 from fedcore.execution.machine import commit, processor
 from fedcore.execution.notebook import Result
@@ -58,7 +58,7 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
 def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
     """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
     if save_model:
-        with atomic(folder / "model.npz") as handle:
+        with atomic(folder / integrity.PARAMETERS) as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
     write_text(folder / SPEC, core_yaml.to_yaml(result.spec))
     tables = {"history": result.rows, "clients": result.clients, **result.tables}
@@ -71,7 +71,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
             np.savez_compressed(handle, **its)  # type: ignore[arg-type]
     write_json(folder / TIMING, sealed(result.timing))
     write_json(folder / SUMMARY, result.summary)
-    written = [SPEC, SUMMARY, *tables, *arrays, *(["model.npz"] if save_model else [])]
+    written = [SPEC, SUMMARY, *tables, *arrays, *([integrity.PARAMETERS] if save_model else [])]
     files = {name: sha256_file(folder / name) for name in written}
     for name in listed(folder) - files.keys():
         if Path(name).name == name and name.endswith((".csv", ".npz")) and (folder / name).is_file():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore import models
-from fedcore.base import core_yaml
+from fedcore.base import MIRROR, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say, shown
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
@@ -23,7 +23,7 @@ from fedcore.data import Dataset, Partition, Source
 from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
-from fedcore.execution import checkpoint, metrics
+from fedcore.execution import checkpoint, integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
@@ -95,7 +95,7 @@ def run(
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
-    settings = settings or Settings(source=Source(mirror=os.environ.get("FEDCORE_MIRROR")))
+    settings = settings or Settings(source=Source(mirror=os.environ.get(MIRROR)))
     name = f"{Path(out or spec.algorithm.name).name}-{spec.sha256()[:8]}"
     with (
         reporter(spec.algorithm.name, spec.training.rounds, progress is not True, lines=False) as bar,
@@ -219,9 +219,9 @@ def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str
 
 def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
     """Refuse to write where a file that the run reads would be replaced, or deleted with a former result."""
-    written = {SPEC, SUMMARY, PROVENANCE, TIMING, "history.csv"} | listed(folder)
-    written |= {"clients.csv"} if spec.evaluation.clients else set()
-    written |= {"model.npz"} if settings.save_model else set()
+    written = {SPEC, SUMMARY, PROVENANCE, TIMING, integrity.HISTORY} | listed(folder)
+    written |= {integrity.CLIENTS} if spec.evaluation.clients else set()
+    written |= {integrity.PARAMETERS} if settings.save_model else set()
     read = map(Path, _texts(canonical_json(spec.resolved())))
     for path in [*read, *([settings.partition] if settings.partition else [])]:
         ours = path.name in written and os.path.realpath(path.parent) == os.path.realpath(folder)
