@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from fedcore.base.registry import register as register
     from fedcore.data import Source as Source
     from fedcore.data.datasets.own import from_arrays as from_arrays
-    from fedcore.execution.notebook import Result as Result
-    from fedcore.execution.notebook import compare as compare
-    from fedcore.execution.notebook import load as load
+    from fedcore.execution.compare import compare as compare
+    from fedcore.execution.result import Result as Result
+    from fedcore.execution.result import load as load
     from fedcore.execution.runner import Settings as Settings
     from fedcore.execution.runner import run as run
     from fedcore.models.module import from_module as from_module
@@ -31,7 +31,8 @@ _HOMES = {
     "fedcore.base.registry": ("register",),
     "fedcore.data": ("Source",),
     "fedcore.data.datasets.own": ("from_arrays",),
-    "fedcore.execution.notebook": ("Result", "compare", "load"),
+    "fedcore.execution.compare": ("compare",),
+    "fedcore.execution.result": ("Result", "load"),
     "fedcore.execution.runner": ("Settings", "run"),
     "fedcore.models.module": ("from_module",),
     "fedcore.spec": ("Spec",),

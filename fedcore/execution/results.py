@@ -1,4 +1,4 @@
-"""The files of a run: history.csv, summary.json, timing.json [, model.npz]."""
+"""Write a finished run's files."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from fedcore.base.lazy import torch
 from fedcore.execution import integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, PROVENANCE, SPEC, SUMMARY, TIMING, listed, sealed
 from fedcore.execution.machine import commit, processor
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
 from fedcore.spec import Spec

@@ -1,4 +1,4 @@
-"""From a specification to a run's files: history.csv, summary.json, timing.json [, model.npz]."""
+"""Do one run: prepare it, simulate, return its result."""
 
 import json
 import math
@@ -27,8 +27,8 @@ from fedcore.execution import checkpoint, integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
-from fedcore.execution.notebook import Result
 from fedcore.execution.progress import Note, reporter
+from fedcore.execution.result import Result
 from fedcore.execution.results import summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.execution.track import Send, tracking

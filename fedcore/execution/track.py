@@ -10,7 +10,7 @@ from typing import Any
 from fedcore.base.errors import SpecError, reason, say, shown
 from fedcore.base.lazy import optional
 from fedcore.base.options import suggestion
-from fedcore.execution.notebook import flat
+from fedcore.execution.result import flat
 
 Send = Callable[[Mapping[str, float]], None]
 

@@ -12,13 +12,13 @@ from typing import IO, Any
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
-from fedcore.execution import notebook
+from fedcore.execution import plot
 from pipeline.catalogue.targets import Sources
 from pipeline.reports.captions import Caption
 from pipeline.reports.render import csv, figure_in_latex, md
 from pipeline.reports.style import Look
 
-STYLE: Any = notebook.STYLE | {
+STYLE: Any = plot.STYLE | {
     "axes.titlesize": 8,
     "font.size": 8,
     "lines.linewidth": 1.2,

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from fedcore.base.errors import SpecError
 from fedcore.engines import Job, Upload
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State

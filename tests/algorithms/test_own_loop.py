@@ -19,7 +19,7 @@ from fedcore.base import registry
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import Plugin, plugins
 from fedcore.engines import Batches, Upload
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings
 from fedcore.parts import Message, Plan, Run, State
 from fedcore.parts.aggregate import averaging

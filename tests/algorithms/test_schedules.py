@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.execution.integrity import CHECKPOINT
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import State

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 import fedcore
 from fedcore.base.errors import DataError, SpecError
-from fedcore.execution.notebook import Comparison
+from fedcore.execution.compare import Comparison
 
 SPEC: dict[str, Any] = {
     "data": {"name": "synthetic", "clients": 5},

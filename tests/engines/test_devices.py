@@ -14,7 +14,7 @@ import torch
 from engine_cases import ALGORITHMS, MODELS, specification
 from pretended_gpu import DEVICE, pretended
 
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, run
 
 TOLERANCE = {"float64": 1e-8, "float32": 1e-3}

@@ -14,7 +14,7 @@ from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base import registry
 from fedcore.base.registry import Plugin
 from fedcore.engines import stacked
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import run
 from fedcore.parts.exchange import FeatureMeans
 from fedcore.parts.objective import MmdToOthers

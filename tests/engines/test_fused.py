@@ -13,7 +13,7 @@ from engine_cases import specification
 from fedcore.base.errors import SpecError
 from fedcore.engines.fused import Fused
 from fedcore.execution import checkpoint
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cases import ALGORITHMS, at, expected, names, probed, specification, write_mlp
 
-from fedcore.execution.notebook import Result
+from fedcore.execution.result import Result
 from fedcore.execution.runner import run
 
 CASES = names(*ALGORITHMS)
