@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedcore.base import __version__ as __version__
 
 if sys.platform == "win32":
-    raise ImportError(
-        "fedcore needs Linux or macOS (it locks folders as POSIX systems do); on Windows use WSL 2"
-    )
+    raise ImportError("fedcore needs Linux or macOS (it locks folders as POSIX does); on Windows use WSL 2")
 
 if TYPE_CHECKING:
     from fedcore.base.registry import register as register

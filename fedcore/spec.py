@@ -126,9 +126,7 @@ class Participation(Options):
 def _observers(given: Any) -> dict[str, Choice]:
     """Return the observers that are named with their options; no value at all stands for no options."""
     if not isinstance(given, dict):
-        raise SpecError(
-            f"evaluation.observe: expected observers' names with their options, got {shown(given)}"
-        )
+        raise SpecError(f"evaluation.observe: expected observers with their options, got {shown(given)}")
     observers = {}
     for name, values in given.items():
         plugin = find("observer", name, "evaluation.observe")

@@ -16,9 +16,7 @@ class CentralisedOptions(AlgorithmOptions):
 def build(options: CentralisedOptions, spec: Spec) -> Recipe:
     """Local training of the usual length on the pooled rows of the clients that would take part."""
     if isinstance(spec.training.local_steps, tuple):
-        raise SpecError(
-            "training.local_steps: got a list, but 'centralised' trains one model; expected a number"
-        )
+        raise SpecError("training.local_steps: got a list, 'centralised' trains one model; expected a number")
     return recipe(schedule=Centralised(), aggregate=PooledTraining(options.equal_steps))
 
 

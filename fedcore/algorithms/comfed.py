@@ -77,6 +77,4 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
     )
 
 
-PLUGINS = tuple(
-    combine(f"{name}_{kind}", client, kind) for name, client in CLIENTS.items() for kind in COLOURS
-)
+PLUGINS = tuple(combine(f"{name}_{kind}", base, kind) for name, base in CLIENTS.items() for kind in COLOURS)

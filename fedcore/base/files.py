@@ -113,9 +113,7 @@ def read_json(path: Path) -> Any:
         ValueError: no UTF-8, no JSON (which has no NaN), nested too deep, or a key is given twice.
     """
     try:
-        return json.loads(
-            path.read_text(encoding="utf-8"), object_pairs_hook=_each_once, parse_constant=_refused
-        )
+        return json.loads(path.read_text("utf-8"), object_pairs_hook=_each_once, parse_constant=_refused)
     except RecursionError:
         raise ValueError("nested too deep") from None
 

@@ -48,9 +48,7 @@ EXPECTED: Mapping[str, LiteralString] = {
     "string_too_short": "{min_length} or more characters",
     "too_short": "{min_length} or more values",
     "too_long": "{max_length} or fewer values",
-    **dict.fromkeys(
-        ("greater_than", "greater_than_equal", "less_than", "less_than_equal"), "a number {said}"
-    ),
+    **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), "a number {msg}"),
 }
 Place = tuple[int | str, ...]
 Clients = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -197,7 +195,7 @@ def _sentence(reported: Sequence[ErrorDetails], model: Any, path: str) -> str:
 def _expected(problem: ErrorDetails) -> str:
     """Return what was expected in a value's place; what a check of our own says stays as it is."""
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return EXPECTED.get(problem["type"], "{said}").format(said=message, **problem.get("ctx", {}))
+    return EXPECTED.get(problem["type"], "{msg}").format(msg=message, **problem.get("ctx", {}))
 
 
 def _choice(model: Any, problem: ErrorDetails) -> Place:

@@ -151,14 +151,12 @@ class Backward:
 
         self._update(passes, inputs, keep, scale / size, moved)
 
-    def _update(
-        self, passes: Passes, inputs: Tensor, keep: float, alpha: float, moved: Tensor | None
-    ) -> None:
+    def _update(self, passes: Passes, x: Tensor, keep: float, alpha: float, moved: Tensor | None) -> None:
         for turned_rows, delta, turned, into, bias_into in passes.update:
             if turned_rows is not None:
                 into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)
             elif moved is None:
-                into.addmm_(inputs.T, delta, beta=keep, alpha=alpha)
+                into.addmm_(x.T, delta, beta=keep, alpha=alpha)
             else:
                 if keep != 1:
                     into.mul_(keep)

@@ -99,9 +99,7 @@ class Memory:
         self.scales.copy_(self.scales.new_tensor([[d.scale] for d in directions]))
         self.pulls.copy_(self.pulls.new_tensor([[sum(t.pull for t in task.terms)] for task in tasks]))
         for stacks, terms in zip(self.given, mapped, strict=True):
-            for stack, tensors in zip(
-                stacks, zip(*(term.given or () for term in terms), strict=True), strict=True
-            ):
+            for stack, tensors in zip(stacks, zip(*(t.given or () for t in terms), strict=True), strict=True):
                 torch.stack(tensors, out=stack)
 
 
@@ -207,9 +205,7 @@ class Stacked(Autograd):
     ) -> Step:
         """Return the function that does a step of all clients, given the sizes of their batches."""
         w, rate = memory.w, form.rate
-        adders = [
-            (k, term.add_gradient) for k, terms in enumerate(others) for term in terms if term.add_gradient
-        ]
+        adders = [(k, t.add_gradient) for k, terms in enumerate(others) for t in terms if t.add_gradient]
         plain = training.optimizer == "sgd" and not (adders or form.anchored or form.scaled or form.pulled)
         g = w if plain else torch.empty_like(w)
         mapped = [(loss, given) for (loss, _), given in zip(form.mapped, memory.given, strict=True)]
@@ -254,9 +250,7 @@ class Stacked(Autograd):
         layout = problem.model.trainable
         leaves = {name: view.detach().requires_grad_() for name, view in layout.views(w).items()}
         targets = list(layout.views(out).values())
-        on_features = [
-            (k, term.loss) for k, terms in enumerate(others) for term in terms if term.feature_loss
-        ]
+        on_features = [(k, t.loss) for k, terms in enumerate(others) for t in terms if t.feature_loss]
 
         def gradient(sizes: Sequence[int], keep: float, scale: float) -> None:
             x, y, weights = problem.train.x[memory.index], problem.train.y[memory.index], memory.weights

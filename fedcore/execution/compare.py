@@ -86,10 +86,8 @@ def compare(results: Iterable[Result | Path | str]) -> Comparison:
 
 
 def _numbers(group: list[Result]) -> dict[str, Any]:
-    final = pd.DataFrame(
-        [run.summary["final"] or {} for run in group], columns=["test_accuracy", "test_loss"]
-    )
-    mean, std = final.astype(float).mean(skipna=False), final.astype(float).std(skipna=False)
+    last = pd.DataFrame([run.summary["final"] or {} for run in group], columns=["test_accuracy", "test_loss"])
+    mean, std = last.astype(float).mean(skipna=False), last.astype(float).std(skipna=False)
     return {
         "runs": len(group),
         "diverged": sum(run.summary["final"] is None for run in group),

@@ -285,8 +285,6 @@ def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
     if not dataset.standardise_by_client:
         return dataset, data_hash, partition
     if partition.test is None:
-        raise SpecError(
-            "data.scaling: 'by_client' needs test rows that belong to clients; give partition.fold"
-        )
+        raise SpecError("data.scaling: 'by_client' needs test rows of clients; give partition.fold")
     x = standardise_by_client(dataset.train.x, [*partition.clients, *partition.held_out])
     return replace(dataset, train=replace(dataset.train, x=x)), data_hash, partition

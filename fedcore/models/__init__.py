@@ -214,9 +214,7 @@ class Layout:
         flat = torch.empty(self.size, dtype=dtype)
         for name, shape in self.shapes.items():
             if name not in arrays:
-                raise SpecError(
-                    f"model.init: parameter '{name}' is missing; found {', '.join(arrays) or 'none'}"
-                )
+                raise SpecError(f"model.init: no parameter '{name}'; found {', '.join(arrays) or 'none'}")
             if arrays[name].shape != tuple(shape):
                 raise SpecError(
                     f"model.init: parameter '{name}' has shape {arrays[name].shape}, expected {tuple(shape)}"

@@ -178,9 +178,7 @@ def _weights(weights: str, source: Source) -> tuple[Mapping[str, NDArray[np.floa
     path = Path(weights)
     if not path.is_file():
         editions = ", ".join(mobilenetv2.DECLARATION.editions)
-        raise SpecError(
-            f"model.weights: no file {path}, expected {editions}, random or the path of an .npz file"
-        )
+        raise SpecError(f"model.weights: no file {path}, expected {editions}, random or an .npz file's path")
     names = arrays_of(network())
     return dict(zip(names, read_npz(path, *names), strict=True)), f"MobileNetV2 weights of {path.name}"
 

@@ -188,13 +188,9 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
             with torch.random.fork_rng(devices=[]):
                 training = trained(x)
     except Exception as error:
-        raise SpecError(
-            f"model '{name}' does not take inputs {list(shape.inputs)}: {reason(error)}"
-        ) from error
+        raise SpecError(f"model '{name}' can't take inputs {list(shape.inputs)}: {reason(error)}") from error
     if not torch.equal(x, given):
-        raise SpecError(
-            f"model '{name}' changes its inputs in place, expected a module that leaves them alone"
-        )
+        raise SpecError(f"model '{name}' changes its inputs in place, expected one that leaves them alone")
     if not isinstance(scores, torch.Tensor) or scores.shape != (ROWS, shape.classes):
         got = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise SpecError(
@@ -205,9 +201,7 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
     except (RuntimeError, KeyError):  # shapes do not fit, or weights have another name
         same = False
     if not same:
-        raise SpecError(
-            f"model '{name}': its output is not that of the layer {model.head}, expected head=..."
-        )
+        raise SpecError(f"model '{name}': its output is not that of layer {model.head}, expected head=...")
     unchanged = all(torch.equal(value, named[key]) for key, value in trained.named_buffers())
     if not (unchanged and _equal(scores, training)):
         raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
@@ -233,10 +227,8 @@ def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.M
             f"model.arch: got {shown(options.arch)}, expected a network of torchvision.models"
             f"{nearest(options.arch, names)}"
         )
-    module: torch.nn.Module = torchvision.models.get_model(
-        options.arch, weights=None, num_classes=shape.classes
-    )
-    return module
+    net: torch.nn.Module = torchvision.models.get_model(options.arch, weights=None, num_classes=shape.classes)
+    return net
 
 
 PLUGIN = from_module(

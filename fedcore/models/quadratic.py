@@ -51,9 +51,7 @@ class ScalarQuadratic:
 def build(options: QuadraticOptions, shape: Shape) -> ScalarQuadratic:
     """Make the scalar model for data of (curvature, centre) pairs."""
     if shape.inputs != (2,):
-        raise SpecError(
-            f"model.name: 'scalar_quadratic' takes data 'quadratics', the data are {shape.inputs}"
-        )
+        raise SpecError(f"model.name: 'scalar_quadratic' takes data 'quadratics', found {shape.inputs}")
     return ScalarQuadratic()
 
 

@@ -32,9 +32,7 @@ class Fold(Options):
     @model_validator(mode="after")
     def _in_range(self) -> Self:
         if self.index >= self.of:
-            raise ValueError(
-                f"index: got {self.index}, expected 0 to {self.of - 1} (there are {self.of} folds)"
-            )
+            raise ValueError(f"index: got {self.index}, expected 0 to {self.of - 1} (of {self.of} folds)")
         if self.rotation >= self.of:
             raise ValueError(f"rotation: got {self.rotation}, expected 1 to {self.of - 1}")
         return self

@@ -136,9 +136,7 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
         SpecError: fewer clients than sets.
     """
     if clients < fold.of:
-        raise SpecError(
-            f"partition.fold.of: got {fold.of}, expected at most {clients} (the number of clients)"
-        )
+        raise SpecError(f"partition.fold.of: got {fold.of}, expected at most {clients} (all clients)")
     sets = cut(rng.permutation(clients), even(clients, fold.of))
     train = np.concatenate([ids for i, ids in enumerate(sets) if i not in {fold.index, fold.validation}])
     return np.sort(train), np.sort(sets[fold.validation]), np.sort(sets[fold.index])

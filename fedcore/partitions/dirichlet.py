@@ -225,12 +225,10 @@ class Options(PartitionOptions):
 
     @model_validator(mode="after")
     def _own_keys_only(self) -> Self:
-        for key, conventions in OWN_KEYS.items():
+        for key, allowed in OWN_KEYS.items():
             given = getattr(self, key)
-            if given is not None and given is not False and self.convention not in conventions:
-                raise ValueError(
-                    f"{key}: only for convention {' or '.join(conventions)}, not {self.convention}"
-                )
+            if given is not None and given is not False and self.convention not in allowed:
+                raise ValueError(f"{key}: only for convention {' or '.join(allowed)}, not {self.convention}")
         return self
 
 

@@ -50,9 +50,8 @@ class ControlVariates(UpdateRule):
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
         """Compute c_k+ on the client."""
         if self.option == 1:
-            upload.extras["control"] = full_gradient(
-                run.engine, job.received, run.problem.clients[job.client]
-            )
+            block = run.problem.clients[job.client]
+            upload.extras["control"] = full_gradient(run.engine, job.received, block)
         else:
             length = upload.steps if self.divisor == "steps" else norm(run, state, job.client)
             drift = (upload.received - upload.model) / (length * upload.lr)
@@ -128,9 +127,7 @@ class Mimicry(UpdateRule):
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Collect the cohort's full gradients at the server's model."""
         sizes = [len(run.problem.clients[k]) if self.weights == "nk" else 1 for k in plan.cohort]
-        gradients = (
-            full_gradient(run.engine, state.model, run.problem.clients[client]) for client in plan.cohort
-        )
+        gradients = (full_gradient(run.engine, state.model, run.problem.clients[k]) for k in plan.cohort)
         state.server["gradient"] = weighted_sum(gradients, [size / sum(sizes) for size in sizes])
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:

@@ -193,7 +193,7 @@ def test_a_diverged_run_has_no_last_features(linear: Values, tmp_path: Path) -> 
         ),
         ({"path": {"often": 1}}, "evaluation.observe.path.often: unknown key; known keys: every"),
         ({"path": 3}, "evaluation.observe.path: expected keys and values, got 3"),
-        (["path"], "evaluation.observe: expected observers' names with their options, got ['path']"),
+        (["path"], "evaluation.observe: expected observers with their options, got ['path']"),
     ],
 )
 def test_a_wrong_observer_is_one_line(spec: Values, given: Any, line: str) -> None:

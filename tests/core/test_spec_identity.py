@@ -175,7 +175,7 @@ def test_observers_are_named_with_their_options_filled_in() -> None:
         ({key: SMALL[key] for key in ("data", "model", "training")}, "algorithm: missing, but required"),
         (
             written(("evaluation.observe", ["path"])),
-            "evaluation.observe: expected observers' names with their options, got ['path']",
+            "evaluation.observe: expected observers with their options, got ['path']",
         ),
         (written(("evaluation.observe", {"paths": {}})), "evaluation.observe: no observer named 'paths'"),
         (written(("evaluation.observe", {"path": {"x": 1}})), "evaluation.observe.path.x: unknown key"),

@@ -294,7 +294,7 @@ def test_hospitals_are_left_out_by_the_papers_rules() -> None:
 def test_eicu_rules_are_options_and_an_empty_result_is_said() -> None:
     assert len(load("eicu", min_admissions=39).group_names) == 34
     assert len(load("eicu", edition="demo_hospitals").group_names) == 79
-    with pytest.raises(DataError, match="no hospital has more than 100 stays and 20% deaths or fewer"):
+    with pytest.raises(DataError, match="no hospital has over 100 stays and 20% deaths or fewer"):
         load("eicu", edition="demo_hospitals", min_admissions=100, max_mortality=0.2)
 
 

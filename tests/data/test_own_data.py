@@ -117,7 +117,7 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
             "ward",
             "age = 30",
             {"categories": ["age"]},
-            "a.csv: column 'age = 30' is there, and data.categories",
+            "a.csv: column 'age = 30' is there; data.categories",
         ),
         (
             "outcome\n10",

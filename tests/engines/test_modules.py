@@ -147,7 +147,7 @@ LINEAR = torch.nn.Linear
         (
             _sequence(LINEAR(7, 3)),
             {},
-            "model 'net' does not take inputs [6]: mat1 and mat2 shapes cannot be multiplied (4x6 and 7x3)",
+            "model 'net' can't take inputs [6]: mat1 and mat2 shapes cannot be multiplied (4x6 and 7x3)",
         ),
         (
             lambda options, shape: LINEAR(shape.inputs[2], shape.classes),
@@ -163,22 +163,22 @@ LINEAR = torch.nn.Linear
         (
             _sequence(LINEAR(6, 3), torch.nn.Tanh()),
             {},
-            "model 'net': its output is not that of the layer 0.weight, expected head=...",
+            "model 'net': its output is not that of layer 0.weight, expected head=...",
         ),
         (
             _sequence(LINEAR(6, 6), torch.nn.AvgPool1d(2)),
             {},
-            "model 'net': its output is not that of the layer 0.weight, expected head=...",
+            "model 'net': its output is not that of layer 0.weight, expected head=...",
         ),
         (
             _sequence(LINEAR(6, 4), torch.nn.utils.parametrizations.weight_norm(LINEAR(4, 3))),
             {},
-            "model 'net': its output is not that of the layer 1.weight, expected head=...",
+            "model 'net': its output is not that of layer 1.weight, expected head=...",
         ),
         (
             _sequence(torch.nn.ReLU(inplace=True), LINEAR(6, 3)),
             {},
-            "model 'net' changes its inputs in place, expected a module that leaves them alone",
+            "model 'net' changes its inputs in place, expected one that leaves them alone",
         ),
         (
             _sequence(LINEAR(6, 4), torch.nn.RReLU(), LINEAR(4, 3)),
@@ -235,7 +235,7 @@ def test_a_network_of_torchvision_is_that_network() -> None:
             r"got 'resnet81', expected a network of torchvision.models \(did you mean 'resnet",
         ),
         ("resnet18", (1, 28, 28), r"networks take images \[3, height, width\], found \(1, 28, 28\)"),
-        ("vit_b_16", (3, 32, 32), r"does not take inputs \[3, 32, 32\]: Wrong image height"),
+        ("vit_b_16", (3, 32, 32), r"can't take inputs \[3, 32, 32\]: Wrong image height"),
     ],
 )
 def test_torchvision_s_networks_are_refused_in_one_line(

@@ -117,9 +117,7 @@ def build(options: EicuOptions, source: Source) -> Dataset:
     mortality = mortality if options.max_mortality is None else options.max_mortality
     kept = eligible(data.died, place, admissions, mortality)
     if not len(kept):
-        raise DataError(
-            f"eicu: no hospital has more than {admissions} stays and {mortality:.0%} deaths or fewer"
-        )
+        raise DataError(f"eicu: no hospital has over {admissions} stays and {mortality:.0%} deaths or fewer")
     rows = np.flatnonzero(np.isin(place, kept))
     held_out = Streams(0).get("eicu/test").permutation(len(rows)) < round(TEST_SHARE * len(rows))
     train = np.ones(len(rows), np.bool_) if options.pool else ~held_out

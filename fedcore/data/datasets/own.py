@@ -189,9 +189,7 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
     """Load the rows of a place, and test rows of another or a share of these."""
     target, client, test = options.target, options.client, options.test
     if isinstance(test, str) and Path(test).resolve() == Path(place).resolve():
-        raise DataError(
-            f"data.test: got '{test}', which holds the training rows; expected others, or a share"
-        )
+        raise DataError(f"data.test: got '{test}', which holds the training rows; expected others or a share")
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
@@ -248,9 +246,7 @@ def _indicated(frames: dict[str, Any], name: str) -> list[str]:
     added = [f"{name} = {category}" for category in names]
     for where, frame in frames.items():
         if taken := [column for column in added if column in frame]:
-            raise DataError(
-                f"{where}: column '{taken[0]}' is there, and data.categories makes one of '{name}'"
-            )
+            raise DataError(f"{where}: column '{taken[0]}' is there; data.categories makes one of '{name}'")
         frame[added] = np.eye(len(names))[codes[where]]
     return added
 
