@@ -6,19 +6,36 @@ disc(rho~, rho) is 0. Other clients are alike and have the true weights.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
-from pipeline.reports import inequalities, populations
+from pipeline.reports import populations
 from pipeline.reports.drawings import Inputs, Picture, drawing
-from pipeline.reports.populations import CLASSES, DELTA, DRAWS, RADIUS, ROWS, SKEW, signs, spread
+from pipeline.reports.inequalities import Sides
+from pipeline.reports.populations import DRAWS, RADIUS, ROWS, SKEW, Counts, Floats, Population, signs, spread
 
 SCALED = 100
 UNIT = f"the same, {SCALED} times the loss"
 ORDER, UNEVEN, EVEN = "risk, G1 + G2 + G3", "risk, (κB√C + 1) Σ p_k/√n_k", "risk, κB√(KC/n)"
+B_ROOT_C = RADIUS * np.sqrt(populations.CLASSES)
 
 
-def sides(pop: populations.Population, n: int, even: bool = False, guess: bool = False) -> inequalities.Sides:
+class Errors(NamedTuple):
+    """The excess risk and its parts [draws], disc of the weights and of each client, steps of the sketch."""
+
+    excess: Floats
+    a1: Floats
+    a2: Floats
+    a3: Floats
+    discrepancy: float
+    discrepancies: Floats
+    steps: Sides
+    phi_by_model: Floats
+
+
+def sides(pop: Population, n: int, even: bool = False, guess: bool = False) -> Sides:
     """Return both sides of each inequality for samples of n rows.
 
     ``even``: all clients have n/K of them, else in proportion to 1/k. ``guess``: the estimated weights are in
@@ -26,64 +43,90 @@ def sides(pop: populations.Population, n: int, even: bool = False, guess: bool =
     """
     shares = np.ones(pop.clients) if even else 1 / np.arange(1, pop.clients + 1)
     sizes = np.round(n * shares / shares.sum()).astype(np.int64)
+    total, rng = int(sizes.sum()), np.random.default_rng([pop.seed, *sizes])
     p = np.full(pop.clients, 1 / pop.clients)
     estimated = np.sqrt(sizes) / np.sqrt(sizes).sum() if guess else p
-    rng, draws, n = np.random.default_rng([pop.seed, *sizes]), np.arange(DRAWS), int(sizes.sum())
-    counts, largest, client_risks = pop.sample(sizes, rng), pop.largest, pop.risks
-    risks, tilde = client_risks @ p, client_risks @ estimated
-    share, true_share = (spread(weights / sizes)[:, None] for weights in (estimated, p))
-    local, empirical, pooled = (pop.losses @ (counts * weight) for weight in (share, true_share, 1 / n))
-    agnostic, learner, central = (losses.argmin(axis=0) for losses in (local, empirical, pooled))
-    a1, a2, a3 = (
-        risks[agnostic] - risks[learner],
-        risks[learner] - risks[central],
-        risks[central] - risks.min(),
-    )
-    excess, apart = risks[agnostic] - risks.min(), risks - tilde
-    disc, discs = np.abs(apart).max(), np.abs(client_risks - risks[:, None]).max(axis=0)
-    a24 = client_risks[central] - risks[central, None]
-    worst = (a24 - discs).argmax(axis=1)
-
-    squares = np.square(pop.features).sum(axis=1)[:, None] * counts
-    norms = np.sqrt(squares.reshape(len(sizes), ROWS, DRAWS).sum(axis=1))
-    unit = RADIUS * np.sqrt(CLASSES)  # B sqrt(C)
-    guessed_bound, given_bound = unit * (estimated / sizes) @ norms, unit * (p / sizes) @ norms
-    pooled_bound = unit * np.sqrt(squares.sum(axis=0)) / n
-    skewness, steep = n * (np.square(estimated) / sizes).sum(), np.sqrt(2) * pop.steepness
-    factor, chance = 4 * np.sqrt(2) * steep, np.log(2 / DELTA) / 2
-
-    client, put = rng.integers(len(sizes), size=DRAWS), rng.integers(ROWS, size=DRAWS)
-    taken = counts.reshape(len(sizes), ROWS, DRAWS)[client, :, draws].argmax(axis=1)
-    moved = pop.losses[:, ROWS * client + put] - pop.losses[:, ROWS * client + taken]
-    gaps, step = tilde[:, None] - local, (estimated / sizes)[client]
-    gap = gaps.max(axis=0)
-
-    first, second = signs(counts, rng) * share, signs(counts, rng) * share
-    of_losses = (pop.losses @ first).max(axis=0).mean()
-    of_models = (pop.models @ (pop.features.T @ (first - second))).max(axis=0).mean() / np.sqrt(2)
-    g3 = p @ (discs + 1 / np.sqrt(sizes)) + given_bound
-    corollary = (pop.kappa * unit + 1) * p @ (1 / np.sqrt(sizes))
+    counts, share = pop.sample(sizes, rng), estimated / sizes
+    errors = _decomposition(pop, counts, sizes, p, estimated)
+    guessed, given, pooled = _complexities(pop, counts, share, p / sizes)
+    phi, one_row = _deviation(pop, counts, share, errors.phi_by_model, rng)
+    of_losses, of_models = _rademacher(pop, counts, share, rng)
+    discrepancy, discrepancies, largest = errors.discrepancy, errors.discrepancies, pop.largest
+    skewness, steep = total * (np.square(estimated) / sizes).sum(), np.sqrt(2) * pop.steepness
+    factor, log_term = 4 * np.sqrt(2) * steep, np.log(2 / populations.DELTA) / 2
+    uneven = np.sqrt(skewness * log_term / total)
+    g1 = discrepancy + guessed + np.sqrt(skewness / total)
+    g3 = p @ (discrepancies + 1 / np.sqrt(sizes)) + given
+    corollary = (pop.kappa * B_ROOT_C + 1) * p @ (1 / np.sqrt(sizes))
     if even:
-        corollary = pop.kappa * unit * np.sqrt(pop.clients / n)
+        corollary = pop.kappa * B_ROOT_C * np.sqrt(pop.clients / total)
     return {
-        "risk = A1 + A2 + A3": (np.abs(excess - a1 - a2 - a3), 1e-12),
-        "A1": (a1, 2 * disc + factor * guessed_bound + 6 * largest * np.sqrt(skewness * chance / n)),
-        "A2": (a2, p @ (discs + 6 * largest * np.sqrt(chance / sizes)) + factor * given_bound),
-        "A3": (a3, factor * pooled_bound + 3 * largest * np.sqrt(chance / n)),
-        "A12 ≤ 0": (local[agnostic, draws], local[learner, draws]),
-        "A1 - A1' ≤ 2 disc": (apart[agnostic] - apart[learner], 2 * disc),
-        "Σ p_k A22 ≤ 0": (empirical[learner, draws], empirical[central, draws]),
-        "A24 ≤ disc": (a24[draws, worst], discs[worst]),
-        "one row moves Φ": (np.abs((gaps - step * moved).max(axis=0) - gap), step * largest),
-        "Φ": (gap, 2 * of_losses + 3 * largest * np.sqrt(skewness * chance / n)),
+        "risk = A1 + A2 + A3": (np.abs(errors.excess - errors.a1 - errors.a2 - errors.a3), 1e-12),
+        "A1": (errors.a1, 2 * discrepancy + factor * guessed + 6 * largest * uneven),
+        "A2": (errors.a2, p @ (discrepancies + 6 * largest * np.sqrt(log_term / sizes)) + factor * given),
+        "A3": (errors.a3, factor * pooled + 3 * largest * np.sqrt(log_term / total)),
+        **errors.steps,
+        "one row moves Φ": one_row,
+        "Φ": (phi, 2 * of_losses + 3 * largest * uneven),
         "R(L) ≤ √2λ R(H)": (of_losses, np.sqrt(2) * steep * of_models),
         "R(L) ≤ √(2λ) R(H)": (of_losses, np.sqrt(2 * steep) * of_models),
         UNIT: (SCALED * of_losses, np.sqrt(2 * SCALED * steep) * of_models),
-        "R(H)": (of_models, guessed_bound.mean()),
-        "disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)": (disc, estimated @ discs),
-        ORDER: (excess, disc + guessed_bound + np.sqrt(skewness / n) + pooled_bound + np.sqrt(1 / n) + g3),
-        **({} if guess else {EVEN if even else UNEVEN: (excess, corollary)}),
+        "R(H)": (of_models, guessed.mean()),
+        "disc(ρ~, ρ) ≤ Σ p_k disc(ρ_k, ρ)": (discrepancy, estimated @ discrepancies),
+        ORDER: (errors.excess, g1 + pooled + np.sqrt(1 / total) + g3),
+        **({} if guess else {EVEN if even else UNEVEN: (errors.excess, corollary)}),
     }
+
+
+def _decomposition(pop: Population, counts: Counts, sizes: Counts, p: Floats, estimated: Floats) -> Errors:
+    risks, tilde, draws = pop.risks @ p, pop.risks @ estimated, np.arange(DRAWS)
+    weights = spread(estimated / sizes)[:, None], spread(p / sizes)[:, None], 1 / int(sizes.sum())
+    local, empirical, pooled = (pop.losses @ (counts * weight) for weight in weights)
+    agnostic, learner, central = (losses.argmin(axis=0) for losses in (local, empirical, pooled))
+    apart, discrepancies = risks - tilde, np.abs(pop.risks - risks[:, None]).max(axis=0)
+    discrepancy, gap_to_mixture = np.abs(apart).max(), pop.risks[central] - risks[central, None]
+    worst_client = (gap_to_mixture - discrepancies).argmax(axis=1)
+    return Errors(
+        excess=risks[agnostic] - risks.min(),
+        a1=risks[agnostic] - risks[learner],
+        a2=risks[learner] - risks[central],
+        a3=risks[central] - risks.min(),
+        discrepancy=discrepancy,
+        discrepancies=discrepancies,
+        steps={
+            "A12 ≤ 0": (local[agnostic, draws], local[learner, draws]),
+            "A1 - A1' ≤ 2 disc": (apart[agnostic] - apart[learner], 2 * discrepancy),
+            "Σ p_k A22 ≤ 0": (empirical[learner, draws], empirical[central, draws]),
+            "A24 ≤ disc": (gap_to_mixture[draws, worst_client], discrepancies[worst_client]),
+        },
+        phi_by_model=tilde[:, None] - local,
+    )
+
+
+def _complexities(pop: Population, counts: Counts, *shares: Floats) -> tuple[Floats, ...]:
+    """Return bounds of R(H) [draws] by the weights of a client's row, and last that of pooled rows."""
+    squares = np.square(pop.features).sum(axis=1)[:, None] * counts
+    norms = np.sqrt(squares.reshape(pop.clients, ROWS, DRAWS).sum(axis=1))
+    pooled = B_ROOT_C * np.sqrt(squares.sum(axis=0)) / int(counts[:, 0].sum())
+    return (*(B_ROOT_C * share @ norms for share in shares), pooled)
+
+
+def _deviation(
+    pop: Population, counts: Counts, share: Floats, phi_by_model: Floats, rng: Generator
+) -> tuple[Floats, tuple[Floats, Floats]]:
+    """Return Phi [draws], and how far a row's exchange moves it, with the bound of that."""
+    client, row_in = rng.integers(pop.clients, size=DRAWS), rng.integers(ROWS, size=DRAWS)
+    row_out = counts.reshape(pop.clients, ROWS, DRAWS)[client, :, np.arange(DRAWS)].argmax(axis=1)
+    loss_change = pop.losses[:, ROWS * client + row_in] - pop.losses[:, ROWS * client + row_out]
+    phi, step = phi_by_model.max(axis=0), share[client]
+    return phi, (np.abs((phi_by_model - step * loss_change).max(axis=0) - phi), step * pop.largest)
+
+
+def _rademacher(pop: Population, counts: Counts, share: Floats, rng: Generator) -> tuple[float, float]:
+    """Return the complexities R(L) of the losses and R(H) of the models."""
+    signs_a, signs_b = (signs(counts, rng) * spread(share)[:, None] for _ in range(2))
+    of_models = (pop.models @ (pop.features.T @ (signs_a - signs_b))).max(axis=0).mean() / np.sqrt(2)
+    return (pop.losses @ signs_a).max(axis=0).mean(), of_models
 
 
 @drawing(
