@@ -21,9 +21,10 @@ S the mean over clients of the covariance of a batch's mean row.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
@@ -40,6 +41,7 @@ Floats = NDArray[np.float64]
 COPIES = 4  # of each run's start, with other batches
 CONSTANTS = "constants"
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
+PLAIN, METHOD, RESTARTED = 0, 1, 2  # trainings: FedAvg on eq. (3), the run's method, FedAvg anew each round
 LAWS = {"own": "error, own objective", "eq. (3)": "error, eq. (3)"}
 CHANGES: tuple[tuple[str, Any], ...] = (
     ("dtype", "float64"),
@@ -47,6 +49,20 @@ CHANGES: tuple[tuple[str, Any], ...] = (
     ("evaluation.train_every", 0),
     ("evaluation.observe.path.every", 10),
 )
+
+
+class Measures(NamedTuple):
+    """Left sides of Lemma 2, with all and with delayed maps, and of Lemma 3, in a round and along training.
+
+    Then gradients' squared norms, with all and with delayed maps. Means over copies, of clients the largest.
+    """
+
+    drift: Floats
+    delayed: Floats
+    deviation: Floats
+    along: Floats
+    g: Floats
+    g_delayed: Floats
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,14 @@ class Sizes:
         return {"c2": scale * c2, "c3": scale * c3}
 
 
+class MethodResult(NamedTuple):
+    """The tidy lines of a method's runs, what constants are made of, and a remark on what the bounds need."""
+
+    lines: list[dict[str, Any]]
+    sizes: Sizes
+    remark: str
+
+
 def rates(run: PlannedRun, steps: NDArray[np.int64]) -> Floats:
     """Return the local rate at gradient steps."""
     training = run.spec["training"]
@@ -86,7 +110,7 @@ def rates(run: PlannedRun, steps: NDArray[np.int64]) -> Floats:
     return local_rates
 
 
-def follow(run: PlannedRun, starts: Floats) -> tuple[Floats, Sizes, Floats]:
+def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
     """Train three ways on the same batches: FedAvg on eq. (3), the run's method, and FedAvg anew each round.
 
     Args:
@@ -94,90 +118,103 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Floats, Sizes, Floats]:
         starts: first models [copies, classes, d].
 
     Returns:
-        The left sides of Lemma 2, with all and with delayed maps, and of Lemma 3, in a round and along the
-        training [rounds, 4], each the largest over a round's steps and clients of means over copies; what the
-        constants are made of; the method's models [rounds + 1, copies, classes, d].
+        What was measured [rounds], each the largest over a round's steps; what the constants are made of; the
+        method's models [rounds + 1, copies, classes, d].
     """
     training, rng, clients = run.spec["training"], np.random.default_rng(0), clients_of(run)
-    rows = np.stack([x for x, _ in clients])
+    rows, count, steps = np.stack([x for x, _ in clients]), len(clients), training["local_steps"]
     hot = np.eye(starts.shape[1])[np.stack([y for _, y in clients])]
-    count, means = len(clients), rows.mean(axis=1)
-    batch, client_index = min(training["batch_size"], rows.shape[1]), np.arange(count)[:, None]
-    others, pairs = (1 - np.eye(count)) / (count - 1), means[:, None] - means
-    weight = float(run.spec["algorithm"].get("lambda", 0.0))
+    means, others = rows.mean(axis=1), (1 - np.eye(count)) / (count - 1)
     heads, path, measured, tau = np.stack([starts] * 3), [starts], [], 0.0
     maps = np.einsum("rci,ni->rnc", starts, means)
-    for step in range(training["rounds"] * training["local_steps"]):
-        if step % training["local_steps"] == 0:
-            heads[2] = heads[1]
-            models = np.repeat(heads[:, :, None], count, axis=2)
-            targets = np.einsum("kj,rjc->rkc", others, maps)
-            apart = np.einsum("rci,kji->rkjc", heads[1], pairs)
-            tau = max(tau, float(np.square(apart).sum(axis=-1).max()))
-        picked = rng.random((len(starts), *rows.shape[:2])).argsort(axis=-1)[..., :batch]
-        x, y = rows[client_index, picked], hot[client_index, picked]
-        batch_means = x.mean(axis=2)
-        errors = scipy.special.softmax(models @ np.swapaxes(x, 2, 3), axis=3) - np.swapaxes(y, 2, 3)
-        gradient = errors @ x / batch + training["weight_decay"] * models
-        away = batch_means[:, :, None] - means
-        spread = np.einsum("rkji,rkjl,kj->rkil", away, away, others)
-        gradient[::2] += 2 * weight * models[::2] @ spread
-        pull = (models[1] @ batch_means[..., None])[..., 0] - targets
-        gradient[1] += 2 * weight * pull[..., None] * batch_means[:, :, None]
-        models = models - rates(run, np.array(step)) * gradient
-        middle = models.mean(axis=2)
-        moved = np.square(models[:2] - heads[:2, :, None]).sum(axis=(-1, -2)).mean(axis=1).max(axis=-1)
-        gaps = np.square(middle[1] - middle[[2, 0]]).sum(axis=(-1, -2)).mean(axis=1)
-        norms = np.square(gradient[:2]).sum(axis=(-1, -2)).mean(axis=1).max(axis=-1)
-        measured.append([*moved, *gaps, *norms])
-        if (step + 1) % training["local_steps"] == 0:
-            heads, sent = middle, models[1]
-            if run.spec["algorithm"]["name"] != "rfedavg":
-                sent = np.repeat(middle[1][:, None], count, axis=1)
-            maps = np.einsum("rnci,ni->rnc", sent, means)
-            path.append(middle[1])
-    maxima = np.array(measured).reshape(training["rounds"], -1, 6).max(axis=1)
-    norms = maxima[:, 4:].max(axis=0)
+    for done in range(training["rounds"]):
+        heads[RESTARTED] = heads[METHOD]
+        models = np.repeat(heads[:, :, None], count, axis=2)
+        goals = np.einsum("kj,rjc->rkc", others, maps)
+        apart = np.einsum("rci,kji->rkjc", heads[METHOD], means[:, None] - means)
+        tau = max(tau, float(np.square(apart).sum(axis=-1).max()))
+        for step in range(steps):
+            gradients = _gradients(run, models, goals, others, rows, hot, rng)
+            models = models - rates(run, np.array(done * steps + step)) * gradients
+            measured.append(_measure(models, heads, gradients))
+        heads, sent = models.mean(axis=2), models[METHOD]
+        if run.spec["algorithm"]["name"] != "rfedavg":
+            sent = np.repeat(heads[METHOD][:, None], count, axis=1)
+        maps = np.einsum("rnci,ni->rnc", sent, means)
+        path.append(heads[METHOD])
+    maxima = Measures(*np.array(measured).reshape(training["rounds"], steps, -1).max(axis=1).T)
     h = float(np.square(rows).sum(axis=-1).max())
-    sizes = Sizes(training["local_steps"], count, weight, float(norms[0]), float(norms[1]), h, tau)
-    return maxima[:, :4], sizes, np.stack(path)
+    g, delayed = float(maxima.g.max()), float(maxima.g_delayed.max())
+    weight = float(run.spec["algorithm"].get("lambda", 0.0))
+    sizes = Sizes(steps=steps, m=count, weight=weight, g=g, delayed=delayed, h=h, tau=tau)
+    return maxima, sizes, np.stack(path)
 
 
-def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, Any]], Sizes, str] | None:
-    """Return the tidy lines of a method's runs, what constants are made of, and what the bounds need.
+def _gradients(
+    run: PlannedRun, models: Floats, goals: Floats, others: Floats, rows: Floats, hot: Floats, rng: Generator
+) -> Floats:
+    """Return the gradients of models [trainings, copies, clients, classes, d] on batches that all share.
 
-    They are of the runs that did not diverge; None if all of them did.
+    ``others`` [N, N] takes means over the other clients; ``goals`` are those of their maps.
     """
+    training, weight = run.spec["training"], float(run.spec["algorithm"].get("lambda", 0.0))
+    batch, client_index = min(training["batch_size"], rows.shape[1]), np.arange(len(rows))[:, None]
+    picked = rng.random((models.shape[1], *rows.shape[:2])).argsort(axis=-1)[..., :batch]
+    x, y = rows[client_index, picked], hot[client_index, picked]
+    batch_means = x.mean(axis=2)
+    errors = scipy.special.softmax(models @ np.swapaxes(x, 2, 3), axis=3) - np.swapaxes(y, 2, 3)
+    gradients: Floats = errors @ x / batch + training["weight_decay"] * models
+    away = batch_means[:, :, None] - rows.mean(axis=1)
+    spread = np.einsum("rkji,rkjl,kj->rkil", away, away, others)
+    for place in (PLAIN, RESTARTED):
+        gradients[place] += 2 * weight * models[place] @ spread
+    pull = (models[METHOD] @ batch_means[..., None])[..., 0] - goals
+    gradients[METHOD] += 2 * weight * pull[..., None] * batch_means[:, :, None]
+    return gradients
+
+
+def _measure(models: Floats, heads: Floats, gradients: Floats) -> Measures:
+    def size(matrices: Floats) -> Floats:
+        norms: Floats = np.square(matrices).sum(axis=(-1, -2)).mean(axis=0)
+        return norms
+
+    middle, moved = models.mean(axis=2), models - heads[:, :, None]
+    return Measures(
+        drift=size(moved[PLAIN]).max(),
+        delayed=size(moved[METHOD]).max(),
+        deviation=size(middle[METHOD] - middle[RESTARTED]),
+        along=size(middle[METHOD] - middle[PLAIN]),
+        g=size(gradients[PLAIN]).max(),
+        g_delayed=size(gradients[METHOD]).max(),
+    )
+
+
+def of_method(method: str, facts: Sequence[RunFacts]) -> MethodResult | None:
+    """Return what a method's runs that did not diverge measure; None if all of them did."""
     run, paths = facts[0].run, [path for of_run in facts if (path := path_of(of_run)) is not None]
     if not paths:
         return None
     rounds, models = paths[0][0], np.stack([path for _, path in paths], axis=1)
-    mu, smooth, time = run.spec["training"]["weight_decay"], condition(run), time_of(run, rounds)
-    smooth *= mu
+    mu, time = run.spec["training"]["weight_decay"], time_of(run, rounds)
+    smooth = condition(run) * mu
     maxima, sizes, _ = follow(run, np.repeat(models[0], COPIES, axis=0))
-    best = {name: objective.minimum() for name, objective in objectives(run).items()}
-    errors = {
-        name: np.array([[objective.value(w) for w in ws] for ws in models]) - objective.value(best[name])
-        for name, objective in objectives(run).items()
-    }
-    distances = np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))
+    errors, distances = _errors(run, models)
     gamma = run.spec["training"]["lr_schedule"]["offset"]
     v = max(32 * (sizes.steps - 1) ** 2 * sizes.g / mu**2, (gamma + 1) * float(distances[0].mean()))
     later = sizes.later()["c3" if method == "rfedavg" else "c2"]
     v_prime = 2 * v + 8 * sizes.c1 / mu**2 + 32 * later / mu**4
 
     def at(place: int) -> Sides:
-        rounds_done = int(rounds[place])
-        rate = float(rates(run, np.array(rounds_done * sizes.steps)))
+        done = int(rounds[place])
+        rate = float(rates(run, np.array(done * sizes.steps)))
         moved, lemma = (sizes.steps * rate) ** 2, rate**2 * sizes.c1 + rate**4 * later
-        drift, delayed, deviation, training = maxima[rounds_done]
-        first = {"Lemma 2": (drift, moved * sizes.g)}
+        first = {"Lemma 2": (maxima.drift[done], moved * sizes.g)}
         if method == METHODS[0]:
             return first | {"Lemma 1": (distances[place], v / (time[place] + sizes.steps))}
         return first | {
-            "Lemma 2, delayed": (delayed, moved * sizes.delayed),
-            "Lemma 3, in a round": (deviation, lemma),
-            "Lemma 3, along training": (training, lemma),
+            "Lemma 2, delayed": (maxima.delayed[done], moved * sizes.delayed),
+            "Lemma 3, in a round": (maxima.deviation[done], lemma),
+            "Lemma 3, along training": (maxima.along[done], lemma),
             "theorem": (errors["eq. (3)"][place], smooth / 2 * v_prime / time[place]),
         }
 
@@ -188,16 +225,26 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> tuple[list[dict[str, An
         *lines(method, [*time[late]], laws, [*LAWS.values()]),
     ]
     if method == METHODS[0]:
-        return tidy, sizes, ""
-    ends, left = errors["eq. (3)"][-1].mean(), maxima[-1, 3]
+        return MethodResult(tidy, sizes, "")
     enough = 2 / smooth * (errors["eq. (3)"].mean(axis=1) * time).max()
-    return (
-        tidy,
-        sizes,
+    failing = smooth / 2 * v_prime / errors["eq. (3)"][-1].mean()
+    remark = (
         f"{style.label(method)}: v' is {v_prime:.2g}, and {enough:.2g} would do; should left sides stay as "
-        f"they end, the theorem fails after {smooth / 2 * v_prime / ends:.0e} steps, Lemma 3 along training "
-        f"after {2 / mu * np.sqrt(sizes.c1 / left):.0e}.",
+        f"they end, the theorem fails after {failing:.0e} steps, Lemma 3 along training "
+        f"after {2 / mu * np.sqrt(sizes.c1 / maxima.along[-1]):.0e}."
     )
+    return MethodResult(tidy, sizes, remark)
+
+
+def _errors(run: PlannedRun, models: Floats) -> tuple[dict[str, Floats], Floats]:
+    """Return models' errors by objective, and the squared distances to the best one [rounds, runs]."""
+    targets = objectives(run)
+    best = {name: target.minimum() for name, target in targets.items()}
+    errors = {
+        name: np.array([[target.value(w) for w in ws] for ws in models]) - target.value(best[name])
+        for name, target in targets.items()
+    }
+    return errors, np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))
 
 
 def constants(sizes: Sizes) -> Sides:
@@ -218,11 +265,12 @@ def theory(inputs: Inputs) -> Picture:
     results = [result for result in measured if result]
     if not results:
         raise DataError("theory: all runs diverged, so there is nothing to measure")
-    run, sizes = inputs.cells[METHODS[-1], "convex"][0].run, results[-1][1]
+    run, sizes = inputs.cells[METHODS[-1], "convex"][0].run, results[-1].sizes
     training = run.spec["training"]
     return inequalities.picture(
         pd.DataFrame(
-            [line for tidy, _, _ in results for line in tidy] + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
+            [line for result in results for line in result.lines]
+            + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
         ),
         {method: style.label(method) for method in METHODS} | {CONSTANTS: CONSTANTS},
         "Softmax regression whose features are its outputs, with an L2 penalty "
@@ -236,7 +284,7 @@ def theory(inputs: Inputs) -> Picture:
         f"G² = {sizes.g:.3g}, G'² = {sizes.delayed:.3g}, H² = {sizes.h:.3g} and τ² = {sizes.tau:.3g} are the "
         "largest that occurred. B of Lemma 1 is 8(E - 1)²G², without its variance and heterogeneity, so v is "
         "too small rather than too large.",
-        *(need for _, _, need in results),
+        *(result.remark for result in results),
     )
 
 
