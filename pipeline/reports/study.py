@@ -1,11 +1,11 @@
 """The targets of a study, from its file: what a paper's folder declares, without a line of Python."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import product
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Row, Setting, alike, data_set, rows, settings
+from pipeline.catalogue.grids import Changes, Row, Setting, alike, data_set, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
@@ -26,8 +26,26 @@ from pipeline.reports.tables import Table
 
 BASE = "fedavg"
 PARTITION = "partition"
-PRINTED = {"accuracy": "test accuracy", "f1": "test F1", "auc": "test AUC", "loss": "test loss"}
-MEASURED = {"f1": (("evaluation.metrics", ("f1",)),), "auc": (("evaluation.metrics", ("auc",)),)}
+
+
+class Metric(NamedTuple):
+    """A metric: its column in histories, its name in print, what measures it, and how numbers are printed."""
+
+    column: str
+    label: str
+    changes: Changes = ()
+    factor: float = 100.0
+    sign: str = "%"
+    decimals: int = 2
+    best: Best = "largest"
+
+
+METRICS = {
+    "accuracy": Metric("test_accuracy", "test accuracy"),
+    "f1": Metric("test_f1", "test F1", (("evaluation.metrics", ("f1",)),)),
+    "auc": Metric("test_auc", "test AUC", (("evaluation.metrics", ("auc",)),)),
+    "loss": Metric("test_loss", "test loss", factor=1.0, sign="", decimals=4, best="smallest"),
+}
 
 
 def study_paper(file: str, params: StudyParams) -> Paper:
@@ -39,7 +57,7 @@ def study_paper(file: str, params: StudyParams) -> Paper:
     try:
         places = settings(params)
         _refuse_unused(params, places)
-        targets = _targets(params, rows(params), places)
+        targets = _targets(_Design(params, METRICS[params.report.metric], rows(params), places))
         if params.benchmark:
             kept = {PARTITION + "s": targets[PARTITION + "s"]}
             targets = kept | benchmark.benchmark_targets(Path(file).stem, params, places)
@@ -87,109 +105,142 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
         raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")
 
 
-def _targets(
-    params: StudyParams, methods: Mapping[str, Row], places: Mapping[str, Setting]
-) -> dict[str, Target]:
-    report, title = params.report, params.title.rstrip(". ")
-    loss = report.metric == "loss"
-    metric, printed = f"test_{report.metric}", PRINTED[report.metric]
-    factor, sign, decimals = (1.0, "", 4) if loss else (100.0, "%", 2)
-    best: Best = "smallest" if loss else "largest"
-    names = {key: row.label for key, row in methods.items()}
-    headings = {key: f"{col.group} {col.label}" for key, col in places.items()}
-    printed_data = {key: report.labels.get(col.dataset, col.dataset) for key, col in places.items()}
+@dataclass(frozen=True)
+class _Design:
+    """A study's parameters, its metric, and its rows and columns by key."""
 
-    def query(row: str, column: str) -> Query:
-        return places[column].query(methods[row], *MEASURED.get(report.metric, ()))
+    params: StudyParams
+    metric: Metric
+    methods: Mapping[str, Row]
+    places: Mapping[str, Setting]
 
-    def measure(facts: RunFacts, column: str) -> float | None:
-        if facts.diverged and report.diverged == "untrained":
-            return factor * float(facts.untrained[metric])
-        return factor * facts.final[metric] if facts.final else None
+    @cached_property
+    def names(self) -> dict[str, str]:
+        return {key: row.label for key, row in self.methods.items()}
 
-    def candidate(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
+    @cached_property
+    def headings(self) -> dict[str, str]:
+        return {key: f"{place.group} {place.label}" for key, place in self.places.items()}
+
+    def dataset(self, row: str, column: str) -> str:
+        name = self.places[column].dataset
+        return self.params.report.labels.get(name, name)
+
+    def query(self, row: str, column: str) -> Query:
+        return self.places[column].query(self.methods[row], *self.metric.changes)
+
+    def candidate(self, params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
         plain = Row(search.method, search.label, (*held_out(params), *choice.items()))
-        trial = places[column].query(plain, *MEASURED.get(report.metric, ()))
-        return replace(trial, seeds=seeds(params))
+        return replace(self.places[column].query(plain, *self.metric.changes), seeds=seeds(params))
 
-    table = Table(
-        title=f"{title} {printed.capitalize()}" if title.endswith("?") else f"{title}: {printed}",
-        published="Table",
-        columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in places.items()),
-        rows=lambda params: names,
-        query=query,
-        measure=measure,
-        dataset=lambda row, column: printed_data[column],
-        unit=sign or "no unit",
-        decimals=decimals,
-        best=best,
-        test=report.test,
-        note=partial(_note, params, names, headings, sign and " points"),
-        untrained=report.diverged == "untrained",
-    )
-    panels = (Panel(key, headings[key], col.regime, col.dataset, col.split) for key, col in places.items())
-    base = _base(params)
-    first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
-    ends = f"the {printed} with which {first} ends at the same seed"
-    reached = f"a {printed} of {report.target:g}" if report.target else ends
+    def measure(self, facts: RunFacts, column: str) -> float | None:
+        untrained = facts.diverged and self.params.report.diverged == "untrained"
+        scores = facts.untrained if untrained else facts.final
+        return self.metric.factor * float(scores[self.metric.column]) if scores else None
+
+
+def _targets(design: _Design) -> dict[str, Target]:
+    table = _table(design)
     return {
         "table": table,
-        "curves": Curves(
-            title=f"{printed.capitalize()} over rounds",
-            published="Curves",
-            panels=tuple(panels),
-            across=min(2, len(places)),
-            rows=lambda params: names,
-            queries=lambda params: {(row, key): query(row, key) for key in places for row in names},
-            metric=metric,
-            factor=factor,
-            axis=printed + (sign and f" ({sign})"),
-        ),
+        "curves": _curves(design),
         "ranks": ranks.summary(
             replace(table, published="Mean ranks"),
             title="Ranks of the methods in each column, 1 being the best",
-            dataset={key: data_set(params, col) for key, col in places.items()},
+            dataset={key: data_set(design.params, place) for key, place in design.places.items()},
         ),
-        "cost": Cost(
-            title=f"Rounds and traffic until {reached}",
-            published="Cost",
-            columns=lambda params: cost.columns({key: (col.group, col.label) for key, col in places.items()}),
-            rows=lambda params: names,
-            query=lambda row, column: query(row, cost.split(column)[1]),
-            dataset=lambda row, column: printed_data[cost.split(column)[1]],
-            unit="rounds; megabytes both ways, all clients",
-            best="smallest",
-            test="none",
-            when="",
-            note=cost.levels_note(factor, sign, headings),
-            metric=metric,
-            falling=loss,
-            target=report.target,
-            base=tuple(key for key, row in methods.items() if row.algorithm == base),
-        ),
-        "partitions": Drawing(
-            title="Who holds which labels, at the first seed",
-            published="Partitions",
-            queries=lambda params: {
-                (PARTITION, key): replace(query(next(iter(methods)), key), seeds=params.seeds[:1])
-                for key in places
-            },
-            draw=partial(_draw_partitions, headings),
-            rows=lambda params: {PARTITION: "Partition"},
-            needs="partitions",
-        ),
-        **searches(
-            tuned(params),
-            candidate,
-            f"Candidates of {{}}: {printed.removeprefix('test ')} on held-out rows",
-            table.columns,
-            on_held_out(lambda facts: report.metric, factor, params.tune),
-            dataset=table.dataset,
-            unit=table.unit,
-            decimals=decimals,
-            best=best,
-        ),
+        "cost": _cost(design),
+        "partitions": _partitions(design),
+        **_searches(design, table),
     }
+
+
+def _table(design: _Design) -> Table:
+    title, report, metric = design.params.title.rstrip(". "), design.params.report, design.metric
+    return Table(
+        title=f"{title} {metric.label.capitalize()}" if title.endswith("?") else f"{title}: {metric.label}",
+        published="Table",
+        columns=lambda params: tuple(Column(key, at.label, at.group) for key, at in design.places.items()),
+        rows=lambda params: design.names,
+        query=design.query,
+        measure=design.measure,
+        dataset=design.dataset,
+        unit=metric.sign or "no unit",
+        decimals=metric.decimals,
+        best=metric.best,
+        test=report.test,
+        note=partial(_note, design),
+        untrained=report.diverged == "untrained",
+    )
+
+
+def _curves(design: _Design) -> Curves:
+    places, names, headings, metric = design.places, design.names, design.headings, design.metric
+    return Curves(
+        title=f"{metric.label.capitalize()} over rounds",
+        published="Curves",
+        panels=tuple(Panel(k, headings[k], at.regime, at.dataset, at.split) for k, at in places.items()),
+        across=min(2, len(places)),
+        rows=lambda params: names,
+        queries=lambda params: {(row, key): design.query(row, key) for key in places for row in names},
+        metric=metric.column,
+        factor=metric.factor,
+        axis=metric.label + (metric.sign and f" ({metric.sign})"),
+    )
+
+
+def _cost(design: _Design) -> Cost:
+    params, report, metric = design.params, design.params.report, design.metric
+    base, settings = _base(params), {key: (at.group, at.label) for key, at in design.places.items()}
+    first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
+    ends = f"the {metric.label} with which {first} ends at the same seed"
+    reached = f"a {metric.label} of {report.target:g}" if report.target else ends
+    return Cost(
+        title=f"Rounds and traffic until {reached}",
+        published="Cost",
+        columns=lambda params: cost.columns(settings),
+        rows=lambda params: design.names,
+        query=lambda row, column: design.query(row, cost.split(column)[1]),
+        dataset=lambda row, column: design.dataset(row, cost.split(column)[1]),
+        unit="rounds; megabytes both ways, all clients",
+        best="smallest",
+        test="none",
+        when="",
+        note=cost.levels_note(metric.factor, metric.sign, design.headings),
+        metric=metric.column,
+        falling=metric.best == "smallest",
+        target=report.target,
+        base=tuple(key for key, row in design.methods.items() if row.algorithm == base),
+    )
+
+
+def _partitions(design: _Design) -> Drawing:
+    first, seed = next(iter(design.methods)), design.params.seeds[:1]
+    return Drawing(
+        title="Who holds which labels, at the first seed",
+        published="Partitions",
+        queries=lambda params: {
+            (PARTITION, key): replace(design.query(first, key), seeds=seed) for key in design.places
+        },
+        draw=partial(_draw_partitions, design.headings),
+        rows=lambda params: {PARTITION: "Partition"},
+        needs="partitions",
+    )
+
+
+def _searches(design: _Design, table: Table) -> dict[str, Table]:
+    params, metric = design.params, design.metric
+    return searches(
+        tuned(params),
+        design.candidate,
+        f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows",
+        table.columns,
+        on_held_out(lambda facts: params.report.metric, metric.factor, params.tune),
+        dataset=table.dataset,
+        unit=table.unit,
+        decimals=table.decimals,
+        best=table.best,
+    )
 
 
 def tuned(params: StudyParams) -> dict[str, Search]:
@@ -214,23 +265,18 @@ def tuned(params: StudyParams) -> dict[str, Search]:
     return by_report
 
 
-def _note(
-    params: StudyParams,
-    names: Mapping[str, str],
-    headings: Mapping[str, str],
-    unit: str,
-    frame: "pd.DataFrame",
-) -> str:
+def _note(design: _Design, frame: "pd.DataFrame") -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
+    params, names, unit = design.params, design.names, design.metric.sign and " points"
     margin, source = params.report.margin, ""
     if tuned(params):
         named = ", ".join(sorted({entry.source.partition(":")[0] for entry in params.chosen}))
         source = f"Values were chosen on held-out rows, by {named}." if named else "No value is chosen yet."
     if margin is None:
         return source
-    base = next(key for key, row in rows(params).items() if row.algorithm == _base(params))
+    base = next(key for key, row in design.methods.items() if row.algorithm == _base(params))
     tested = {
-        f"{names[row]} on {headings[column]} ({apart:+.2f}, p = {p:.2g})": p
+        f"{names[row]} on {design.headings[column]} ({apart:+.2f}, p = {p:.2g})": p
         for column, samples in significance.complete(frame).items()
         for row, (apart, p) in significance.equivalent(samples, base, margin).items()
     }
