@@ -1,4 +1,4 @@
-"""The commands that a checkout adds to ``fedcore``; ``python -m pipeline`` is their old name."""
+"""The commands that a checkout adds to ``fedcore``; the workflow calls them by ``python -m pipeline``."""
 
 COMMANDS = {
     "Look": {
