@@ -13,7 +13,8 @@ from fedcore.base.registry import Line, Plugin, plugins
 from pipeline.catalogue.targets import Sources
 
 DIVERGED = "‡"
-BLUE, GREEN, VERMILION, SKY_BLUE, YELLOW = "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#F0E442"
+BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+SKY_BLUE, YELLOW, BLACK = "#56B4E9", "#F0E442", "#000000"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]
 _marked: ContextVar[frozenset[str]] = ContextVar("marked", default=frozenset())
 

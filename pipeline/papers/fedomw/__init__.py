@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
-from pipeline.reports import figures, inequalities, populations, ranks
+from pipeline.reports import figures, inequalities, populations, ranks, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
 from pipeline.reports.style import Look
@@ -165,7 +165,7 @@ TABLES: Mapping[str, Target] = {
 
 METHOD, DATASET = "dl_opt", "letter"
 SHOWN = 5
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000")
+COLOURS = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.BLACK)
 MARKERS = "os^DP"
 LABELS = ((0.0, 1.0), (0.5, 0.5))
 EDGE = 1e-10
@@ -258,12 +258,12 @@ def example(inputs: Inputs) -> Picture:
     client_losses = np.array([losses(q) for q in grid], dtype=float)
     figure = figures.framed(4.0, figures.COLUMN)
     axes = figure.subplots()
-    for p, line, colour in ((0.5, "-", "#000000"), (0.75, "--", "#E69F00"), (1.0, "-.", "#0072B2")):
+    for p, line, colour in ((0.5, "-", style.BLACK), (0.75, "--", style.ORANGE), (1.0, "-.", style.BLUE)):
         label = f"p = ({p:g}, {1 - p:g})"
         axes.plot(grid, client_losses @ (p, 1 - p), line, color=colour, label=label)
     for (row, label), marker in zip(SOLUTIONS.items(), "oPX", strict=True):
         q, _, loss = solved[row]
-        axes.plot(q, loss, marker, color="#D55E00", label=f"{label}: {abs(loss):.4f}", markersize=6)
+        axes.plot(q, loss, marker, color=style.VERMILION, label=f"{label}: {abs(loss):.4f}", markersize=6)
     for (row, _), number in inputs.published.items():
         figures.published(axes, [solved[row][0]], [number.mean], label=f"published: {number.mean:.4f}")
     axes.set_ylim(-0.1, 2)

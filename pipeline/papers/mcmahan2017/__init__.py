@@ -12,7 +12,7 @@ from itertools import product
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
-from pipeline.reports import figures
+from pipeline.reports import figures, style
 from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, line
 from pipeline.reports.results import RunFacts
@@ -68,7 +68,7 @@ def averaging(inputs: Inputs) -> Picture:
         frame = pd.DataFrame([curve.to_list() for curve in curves], columns=curves[0].index)
         for theta, values in zip(curves[0].index.to_list(), frame.T.to_numpy(), strict=True):
             lines.append(line("mixture", panel, [*values, *missing], weight=theta, round=round(100 * theta)))
-        axes.plot(frame.columns, frame.mean(), color="#0072B2")
+        axes.plot(frame.columns, frame.mean(), color=style.BLUE)
         axes.axhline(sum(parents) / len(parents), color="0.4", linewidth=0.8, linestyle="--")
     panels["own"].set_ylabel("training loss")
     sentences = (

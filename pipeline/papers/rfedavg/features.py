@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedcore.base.lazy import pd, sklearn
-from pipeline.reports import figures
+from pipeline.reports import figures, style
 from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
 from pipeline.reports.results import RunFacts
 from pipeline.reports.style import Look
@@ -15,7 +15,7 @@ from pipeline.reports.style import Look
 METHOD = "fedavg"
 SPLITS = {"sim100": "IID (similarity 100%)", "sim0": "non-IID (similarity 0%)"}
 LABELS = {0: ("airplane", "o"), 1: ("automobile", "^"), 2: ("bird", "s")}
-COLOURS = ("#0072B2", "#D55E00", "#009E73")
+COLOURS = (style.BLUE, style.VERMILION, style.GREEN)
 BELOW: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "columnspacing": 0.8, "handlelength": 1}
 ROWS = 200
 PERPLEXITY = 30.0

@@ -16,7 +16,7 @@ STEPS = (1, 5, 10, 20)
 RATIOS = (0.05, 0.1, 0.2, 0.5)
 NOISED = "rfedavg_plus"
 SIGMAS = (0, 1, 5, 10, 50)
-COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#000000")
+COLOURS = (style.VERMILION, style.ORANGE, style.GREEN, style.BLUE, style.BLACK)
 MARKERS = ("P", "o", "s", "^", "v")
 PANELS = {
     "lambda": "regulariser's weight λ",
