@@ -37,9 +37,10 @@ def bernstein(risks: Floats, squares: Floats) -> float:
 
 def sides(pop: populations.Population, n: int, free: bool = False) -> inequalities.Sides:
     """Return both sides of each inequality for n rows, dealt out evenly among the clients."""
-    rng, clients = np.random.default_rng([pop.seed, pop.clients, n, free]), pop.clients
+    clients, risks = pop.clients, pop.risks
+    rng = np.random.default_rng([pop.seed, clients, n, free])
     counts = pop.sample(np.full(clients, n // clients), rng)
-    risks, weights = pop.risks, np.full((clients, DRAWS), 1 / clients)
+    weights = np.full((clients, DRAWS), 1 / clients)
     best = np.unravel_index(risks.argmin(), risks.shape)[0] if free else risks.mean(axis=1).argmin()
     squares = replace(pop, losses=np.square(pop.losses - pop.losses[best])).risks
     if free:
@@ -50,18 +51,19 @@ def sides(pop: populations.Population, n: int, free: bool = False) -> inequaliti
     else:
         risks, squares = risks.mean(axis=1), squares.mean(axis=1)
         reached = risks[(pop.losses @ counts).argmin(axis=0)]
-    b, steep, radius = bernstein(risks, squares), pop.steepness, np.sqrt(2) * RADIUS
+    b, steep = bernstein(risks, squares), pop.steepness
     star = steep * weights.max() * np.sqrt(2 * DIMENSION * clients * np.log(np.e * n / DIMENSION)) / n
     signs = populations.signs(np.repeat(counts[:, :SAMPLES, None], SIGNS, axis=2), rng)
     shares = spread(weights[:, :SAMPLES, None]) * clients / n
     sums = np.tensordot(signs * shares, pop.features, (0, 0))
+    radius = np.sqrt(2) * RADIUS
     complexity = radius * np.linalg.norm(sums, axis=2).mean(axis=1)
-    mean, chance = complexity.mean(), np.log(1 / DELTA) / n
+    mean, log_term = complexity.mean(), np.log(1 / DELTA) / n
     return {
         "eq. (3), all models": (steep * mean, star),
         "eq. (3), ‖w‖² = r*/(λκ)²": (mean * np.sqrt(star) / pop.kappa / radius, star),
-        "self-bounding": (mean, complexity + np.sqrt(2 * mean * chance)),
-        "risk, eq. (4)": (reached - risks.min(), 705 / b * star + (11 * pop.largest + 27 * b) * chance),
+        "self-bounding": (mean, complexity + np.sqrt(2 * mean * log_term)),
+        "risk, eq. (4)": (reached - risks.min(), 705 / b * star + (11 * pop.largest + 27 * b) * log_term),
         LAW[0]: (reached - risks.min(), np.sqrt(clients) / n),
     }
 

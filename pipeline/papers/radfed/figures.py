@@ -154,9 +154,7 @@ DISTANCES = variations(
         params, method, column, (("evaluation.divergence", True), *changes)
     ),
     data=lambda column: SETTINGS[column].dataset,
-    measure=lambda facts, column: (
-        100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None
-    ),
+    measure=lambda facts, key: 100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None,
     dataset=data_of_column,
     heading="Clients",
     unit="percent of the centralised model's norm",
@@ -165,8 +163,8 @@ DISTANCES = variations(
 
 
 def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
-    titles, labels = {key: SETTINGS[key].label for key in MEASURED}, ("round of local training", axis)
-    options = {"marks": 2 * figures.MARKS}
+    titles = {key: SETTINGS[key].label for key in MEASURED}
+    labels, options = ("round of local training", axis), {"marks": 2 * figures.MARKS}
     figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, 2, labels, options=options)
     count = int(frame["n"].max())
     band = f"Line and band: mean and ± one sample standard deviation over {count} seeds, first fold."
