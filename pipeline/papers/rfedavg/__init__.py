@@ -8,13 +8,12 @@ from pipeline.papers.rfedavg.efficiency import efficiency
 from pipeline.papers.rfedavg.fairness import fairness
 from pipeline.papers.rfedavg.features import visualised
 from pipeline.papers.rfedavg.study import privacy, study
-from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, TABLES
+from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, SIMILARITY, TABLES
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
 from pipeline.reports.drawings import Curves, Drawing, Panel, each
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
-SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 USERS = {"noniid": "non-IID", "iid": "IID"}
 COSTS = {"low": "low cost", "high": "high cost"}
 WRITERS = {"clients100": "100 clients", "clients500": "500 clients"}

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from fedcore.base.lazy import Axes, pd, seaborn
+from pipeline.papers.rfedavg.tables import IMAGES, SIMILARITY
 from pipeline.reports import figures, style
 from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
 from pipeline.reports.style import Look
 
-DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-SPLITS = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 REGIME, BASE = "cross_device", "fedavg"
 LEVELS = (70, 80, 90)
 SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": figures.SMALL}
@@ -51,7 +50,7 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
         for cell, runs in inputs.cells.items()
     }
     lines = []
-    for data, share in product(DATASETS, LEVELS):
+    for data, share in product(IMAGES, LEVELS):
         accuracy = level(inputs, data, share)
         for row in rows:
             reached = [
@@ -61,7 +60,7 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
             lines.append(line(row, f"rounds{share}-{data}", reached, accuracy=accuracy))
     lines += [line(row, f"seconds-{column}", [*values]) for (row, column), values in times.items()]
     for (split, column), row in product(RATIO.items(), rows):
-        ratios = [times[row, f"{data}-{split}"] / times["rfedavg", f"{data}-{split}"] for data in DATASETS]
+        ratios = [times[row, f"{data}-{split}"] / times["rfedavg", f"{data}-{split}"] for data in IMAGES]
         lines.append(line(row, column, [*np.mean(ratios, axis=0)]))
     return pd.DataFrame(lines)
 
@@ -81,17 +80,18 @@ def machines(inputs: Inputs) -> str:
 @drawing(
     title="Rounds to reach an accuracy, and the time of a round, cross-device",
     published="Fig. 10",
-    queries=each((), {f"{data}-{split}": (REGIME, data, split) for data in DATASETS for split in SPLITS}),
+    queries=each((), {f"{data}-{split}": (REGIME, data, split) for data in IMAGES for split in SIMILARITY}),
 )
 def efficiency(inputs: Inputs) -> Picture:
     """Draw bars of rounds to each level above, and bars of a round's time below."""
     frame = numbers(inputs)
     known = style.looks(frame["row"])
-    above = {f"rounds-{data}": f"{label}, {SPLITS['sim0']}" for data, label in DATASETS.items()}
-    below = {f"seconds-{data}": label for data, label in DATASETS.items()}
+    above = {f"rounds-{data}": f"{label}, {SIMILARITY['sim0']}" for data, label in IMAGES.items()}
+    below = {f"seconds-{data}": label for data, label in IMAGES.items()}
     figure, panels = figures.panels(above | below, 5.4, across=2)
-    for data in DATASETS:
-        axes, columns = panels[f"rounds-{data}"], [f"rounds{share}-{data}" for share in LEVELS]
+    for data in IMAGES:
+        axes = panels[f"rounds-{data}"]
+        columns = [f"rounds{share}-{data}" for share in LEVELS]
         levels = [frame[frame["column"] == column]["accuracy"].max() for column in columns]
         if any(map(math.isnan, levels)):
             never = "FedAvg never rises above\nthe initial accuracy"
@@ -102,9 +102,9 @@ def efficiency(inputs: Inputs) -> Picture:
             labels = dict(zip(columns, (f"{accuracy:.1f}%" for accuracy in levels), strict=True))
             bars(axes, frame, labels, known, rounds)
             axes.set_xlabel("test accuracy to reach")
-        splits = {f"seconds-{data}-{split}": label for split, label in SPLITS.items()}
+        splits = {f"seconds-{data}-{split}": label for split, label in SIMILARITY.items()}
         bars(panels[f"seconds-{data}"], frame, splits, known)
-    first = next(iter(DATASETS))
+    first = next(iter(IMAGES))
     panels[f"rounds-{first}"].set_ylabel("communication rounds")
     panels[f"seconds-{first}"].set_ylabel("seconds per round")
     figures.legend(figure, known)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fedcore.base.lazy import pd, seaborn
+from pipeline.papers.rfedavg.tables import IMAGES
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Inputs, Picture, Values, drawing, each, line
 from pipeline.reports.results import RunFacts
 
 METHODS = ("fedavg", "rfedavg_plus")
-DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 def clients_of(facts: RunFacts) -> pd.Series[float] | None:
@@ -47,12 +47,12 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
     title="Accuracy of each client, similarity 0%, cross-silo",
     published="Fig. 11",
     queries=each(
-        METHODS, {data: ("cross_silo", data, "sim0") for data in DATASETS}, ("evaluation.clients", True)
+        METHODS, {data: ("cross_silo", data, "sim0") for data in IMAGES}, ("evaluation.clients", True)
     ),
 )
 def fairness(inputs: Inputs) -> Picture:
     """Draw one dot per client, of the first seed, and a ring around the worst."""
-    figure, panels = figures.panels(DATASETS, 2.9, across=2)
+    figure, panels = figures.panels(IMAGES, 2.9, across=2)
     looks = style.looks(METHODS)
     for data, axes in panels.items():
         for place, (name, look) in enumerate(looks.items()):

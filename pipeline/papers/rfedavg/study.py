@@ -60,9 +60,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     }
 
 
-@drawing(
-    title="Parameter study on CIFAR-10, similarity 0%, cross-device", published="Fig. 9", queries=queries
-)
+@drawing("Parameter study on CIFAR-10, similarity 0%, cross-device", "Fig. 9", queries)
 def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
     frame = over_seeds(inputs.cells, lambda facts: facts.accuracy)

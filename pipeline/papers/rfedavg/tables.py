@@ -12,9 +12,11 @@ from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
 from pipeline.reports.variations import Variation, variations
 
-PRINTED = {"mnist": "MNIST", "cifar10": "CIFAR-10", "sent140": "Sent140"}
+IMAGES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+PRINTED = {**IMAGES, "sent140": "Sent140"}
 DATASETS = {**PRINTED, "femnist": "FEMNIST", "convex": "synthetic(0.5, 0.5)"}
 SPLITS = {"sim0": "Sim 0%", "sim10": "Sim 10%", "sim100": "Sim 100%", "noniid": "Non-IID", "iid": "IID"}
+SIMILARITY = {"sim0": "similarity 0%", "sim10": "similarity 10%"}
 EPOCHS = "cross_silo_epochs"
 CODE = (("variant", "released"),)
 COHORT = (("algorithm.deltas_of", "cohort"),)
@@ -160,7 +162,7 @@ TABLES: Mapping[str, Table] = {
         "How far the clients' mean features lie apart",
         "Section IV-B",
         {name: Variation("", name) for name in METHODS},
-        {key: PRINTED[key] for key in ("mnist", "cifar10")},
+        IMAGES,
         lambda params, method, dataset, changes: Query("cross_silo", dataset, "sim0", method, changes),
         measure=lambda facts, column: float(facts.series("delta_spread").iloc[-1]) if facts.final else None,
         unit="mean distance from their mean",
