@@ -73,16 +73,15 @@ def main(
         spent = Spent(project)
         snakemake(project, cores, files)
         wall, processor = spent.until_now()
-        own_wall = sum(
-            json.loads((project / run.folder / "timing.json").read_text())["seconds"] for run in planned
-        )
-        own_processor = sum(map(float, measured(project, "cpu_s")))
+        timings = [json.loads((project / run.folder / "timing.json").read_text()) for run in planned]
+        runs_wall = sum(timing["seconds"] for timing in timings)
+        runs_processor = sum(map(float, measured(project, "cpu_s")))
     at_once = 1 if one_process else cores
-    efficiency, useful = own_wall / (at_once * wall), own_processor / processor
+    efficiency, useful = runs_wall / (at_once * wall), runs_processor / processor
     met = "met" if efficiency >= TARGET else "missed"
-    print(f"{runs} runs of {own_wall / runs:.2f} s ({rounds} rounds) on {at_once} cores, {wall:.1f} s")
+    print(f"{runs} runs of {runs_wall / runs:.2f} s ({rounds} rounds) on {at_once} cores, {wall:.1f} s")
     print(f"efficiency {efficiency:.1%} of {at_once} x wall-clock seconds, target {TARGET:.0%}: {met}")
-    lost = processor - own_processor
+    lost = processor - runs_processor
     print(f"overhead {lost:.1f} of {processor:.1f} processor seconds, {lost / runs:.3f} s a run")
     print(f"the runs' own share of all processor seconds {useful:.1%}")
     raise typer.Exit(efficiency < TARGET)
@@ -96,15 +95,15 @@ class Spent:
     """
 
     def __init__(self, project: Path) -> None:
-        self.said = project / "processor_seconds"
-        (project / "sitecustomize.py").write_text(SAYS.format(path=str(self.said)))
+        self.seconds = project / "processor_seconds"
+        (project / "sitecustomize.py").write_text(SAYS.format(path=str(self.seconds)))
         self.began, self.before = time.monotonic(), waited_for()
 
     def until_now(self) -> tuple[float, float]:
         """Return the seconds, once the warm process, which outlives its owner for a moment, has ended."""
         wall = time.monotonic() - self.began
         time.sleep(WARM_SECONDS)
-        unwaited = sum(map(float, self.said.read_text().split())) if self.said.exists() else 0.0
+        unwaited = sum(map(float, self.seconds.read_text().split())) if self.seconds.exists() else 0.0
         return wall, waited_for() - self.before + unwaited
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -27,7 +28,7 @@ class Batches:
         return iter(batches(self.x, self.y, self.size, self.rng))
 
     def __len__(self) -> int:
-        return -(-len(self.y) // self.size)
+        return math.ceil(len(self.y) / self.size)
 
 
 class Clients(FedDataset):
