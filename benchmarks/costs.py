@@ -11,7 +11,7 @@ factor of its own, which the rates are freed of. Then each group of runs that ar
 
 from __future__ import annotations
 
-import argparse
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -136,9 +136,8 @@ def _once(runs: Sequence[Kept], sittings: Mapping[str, float]) -> tuple[dict[str
 
     def slopes(logs: Any) -> Any:
         parts = work * np.exp(logs)
-        return np.concatenate(
-            [parts / parts.sum(1, keepdims=True) * weight[:, None], HOLD * np.eye(len(START))]
-        )
+        shares = parts / parts.sum(1, keepdims=True)
+        return np.concatenate([shares * weight[:, None], HOLD * np.eye(len(START))])
 
     shifts = least_squares(misses, np.zeros(len(START)), slopes, loss="soft_l1", f_scale=OUTLIER).x
     rates = {name: _short(START[name] * exp(shift)) for name, shift in zip(START, shifts, strict=True)}
@@ -241,9 +240,7 @@ def _quantile(misses: Iterable[float]) -> float:
 
 def main() -> None:
     """Fit, print what leaving out gives, and write the file."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--fit", action="store_true", help="keep how far off guesses are")
     only_fit = parser.parse_args().fit
     editions = ROOT / "data" / "editions.yaml"

@@ -82,9 +82,7 @@ def compare(case: Case, cohort: int, devices: tuple[str, ...], repetitions: int)
 
 
 def main(
-    only: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(NAMES)}; may be given again.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(NAMES)}; repeatable.")] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Rounds of each side.")] = 5,
 ) -> None:
     """Print the time of a round for each model, cohort, device and engine."""

@@ -131,9 +131,7 @@ EDITS = (
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="Edits whose name contains one of these.")] = None,
-    workflow_only: Annotated[
-        bool, typer.Option(help="Leave DVC out; nothing is made after an edit.")
-    ] = False,
+    workflow_only: Annotated[bool, typer.Option(help="Leave DVC out; make nothing after an edit.")] = False,
 ) -> None:
     """Print the jobs, stages and runs of each edit beside what is expected."""
     with tempfile.TemporaryDirectory() as folder:

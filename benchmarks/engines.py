@@ -14,7 +14,6 @@ loop is given the features, computed beforehand; fedcore computes them from the 
 
 from __future__ import annotations
 
-import argparse
 import copy
 import itertools
 import json
@@ -24,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,9 +161,7 @@ def plain_round(case: Case, run: Run) -> Plain:
                     nn.functional.cross_entropy(model(x), y).backward()
                     optimizer.step()
             states.append(model.state_dict())
-        server.load_state_dict(
-            {name: torch.stack([s[name] for s in states]).mean(dim=0) for name in states[0]}
-        )
+        server.load_state_dict({name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]})
 
     return work
 
@@ -230,13 +228,11 @@ def memory_apart(case: Case) -> dict[str, float]:
 
 def main() -> int:
     """Print the table; return 1 if a target is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     names = [case.name for case in CASES]
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(names)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--memory-of", choices=names, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=names, help=SUPPRESS)
     options = parser.parse_args()
     unknown = sorted(set(options.cases) - set(names))
     if unknown:

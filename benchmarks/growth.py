@@ -11,12 +11,12 @@ limit, or if time grows faster than linearly between the two largest sizes.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
@@ -144,12 +144,7 @@ def measured(name: str, size: int) -> dict[str, Any]:
     if process.returncode:
         raise SystemExit(f"{name} {size:,}: failed\n{process.stderr[-2000:]}")
     processor, peak = map(float, process.stdout.split()[-2:])
-    line = {
-        "axis": name,
-        "size": size,
-        "seconds": round(processor, 2),
-        "gigabytes": round(peak / 2**20, 3),
-    }
+    line = {"axis": name, "size": size, "seconds": round(processor, 2), "gigabytes": round(peak / 2**20, 3)}
     print(*line.values(), flush=True)
     return line
 
@@ -212,12 +207,10 @@ def drawn(numbers: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--axis", choices=AXES, action="append", help="one axis; all unless given")
     parser.add_argument("--draw", action="store_true", help="measure nothing")
-    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=2, help=SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options.work[0], int(options.work[1]))

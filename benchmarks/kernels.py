@@ -90,7 +90,7 @@ def client_seconds(work: Workload, folder: Path, engine: str, repetitions: int) 
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="A workload; may be given again.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A workload; repeatable.")] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="How often each client is trained.")] = 4,
 ) -> None:
     """Print a line for each workload and engine."""

@@ -34,10 +34,8 @@ def rooms(package: str, graph: grimp.ImportGraph) -> dict[str, frozenset[str]]:
     for importer in graph.modules:
         room = _room(importer, package)
         if room in edges:
-            imported = (
-                _room(module, package) for module in graph.find_modules_directly_imported_by(importer)
-            )
-            edges[room] |= {other for other in imported if other in edges} - {room}
+            rooms = (_room(module, package) for module in graph.find_modules_directly_imported_by(importer))
+            edges[room] |= {other for other in rooms if other in edges} - {room}
     return {room: frozenset(imported) for room, imported in edges.items()}
 
 

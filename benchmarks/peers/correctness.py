@@ -157,12 +157,8 @@ def said(judged: Mapping[str, Any]) -> str:
 
 
 def main(
-    only: Annotated[
-        list[str] | None, typer.Option(help="Oracles whose name begins so; may be repeated.")
-    ] = None,
-    peer: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(SIDES)}; may be given again.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Oracles whose name begins so; repeatable.")] = None,
+    peer: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(SIDES)}; repeatable.")] = None,
     core: Annotated[int, typer.Option(help="Which core to run on; -1 for the last one.")] = -1,
     out: Annotated[
         Path, typer.Option(help="Where the verdicts go.", show_default="benchmarks/out/correctness.json")

@@ -103,9 +103,8 @@ def _uv(*words: str) -> None:
 
 def _site_packages(python: Path) -> Path:
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return Path(
-        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    )
+    process = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return Path(process.stdout.strip())
 
 
 def _torch_folder() -> Path:

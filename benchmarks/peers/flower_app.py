@@ -41,8 +41,5 @@ def train_client(message: Message, context: Context) -> Message:
     rng = np.random.default_rng([client, int(config["server-round"])])
     optional = {key: float(config[key]) for key in ("mu", "momentum", "weight_decay") if key in config}
     train(net, x, y, int(config["batch"]), work.epochs, rng, lr=work.lr, **optional)
-    content = {
-        "arrays": ArrayRecord(net.state_dict()),
-        "metrics": MetricRecord({"num-examples": len(y)}),
-    }
+    content = {"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
     return Message(content=RecordDict(content), reply_to=message)

@@ -63,11 +63,9 @@ class Failed(Exception):
 
 def main(
     only: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join((*WORK, TABLE))}; may be given again.")
+        list[str] | None, typer.Option(help=f"One of {', '.join((*WORK, TABLE))}; repeatable.")
     ] = None,
-    peer: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(PEERS)}; may be given again.")
-    ] = None,
+    peer: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PEERS)}; repeatable.")] = None,
     quick: Annotated[bool, typer.Option(help="Fewer rounds and repetitions.")] = False,
     repetitions: Annotated[int, typer.Option(min=0, help="How often; 0 for 2 (quick) or 5.")] = 0,
     core: Annotated[int, typer.Option(help="Which core to measure on; -1 for the last one.")] = -1,

@@ -204,10 +204,7 @@ def check(block: Block, folder: Path) -> None:
 def exists(line: str, where: str) -> None:
     """Make sure that a command line's subcommand and options exist, where it is one of ours."""
     words = shlex.split(line, comments=True)
-    starts: dict[tuple[str, ...], Any] = {
-        ("fedcore",): fedcore,
-        ("python", "-m", "pipeline"): pipeline,
-    }
+    starts: dict[tuple[str, ...], Any] = {("fedcore",): fedcore, ("python", "-m", "pipeline"): pipeline}
     for index in range(len(words)):
         for start, app in starts.items():
             if tuple(words[index : index + len(start)]) == start:

@@ -436,9 +436,7 @@ def page(measured: dict[str, dict[str, object]]) -> str:
             text = f"{entry.fault} | {entry.produced} | {entry.happens}"
             lines.append(f"| {text} | [`{function}`](../{file}) | {numbers} |")
         lines.append("")
-    return "\n".join(
-        [*lines, repeated(measured), NOT_TRIED, *findings(), MUTANTS.read_text(encoding="utf-8")]
-    )
+    return "\n".join([*lines, repeated(measured), NOT_TRIED, *findings(), MUTANTS.read_text("utf-8")])
 
 
 def findings() -> list[str]:

@@ -70,11 +70,9 @@ def rows_of(partition: Partition) -> list[np.ndarray]:
     return [*partition.clients, partition.validation, partition.dropped, *test]
 
 
-def class_problem(
-    sizes: NDArray[np.int64], counts: NDArray[np.int64], proportions: NDArray[np.float64]
-) -> QP:
-    """Return RADFed's eq. (1): rows of class k on client t near ``proportions[t, k] * sizes[t]``."""
-    return QP(sizes, counts, np.arange(len(counts))[:, None], (proportions * sizes[:, None],))
+def class_problem(sizes: NDArray[np.int64], counts: NDArray[np.int64], shares: NDArray[np.float64]) -> QP:
+    """Return RADFed's eq. (1): rows of class k on client t near ``shares[t, k] * sizes[t]``."""
+    return QP(sizes, counts, np.arange(len(counts))[:, None], (shares * sizes[:, None],))
 
 
 def move(

@@ -108,9 +108,8 @@ class Project:
 
     def environment(self, **environment: str) -> dict[str, str]:
         """Return the environment of commands, with the pretended ``fedcore`` first on PATH."""
-        path = os.pathsep.join(
-            [str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-        )
+        folders = (self.folder / "bin", Path(sys.executable).parent, os.environ["PATH"])
+        path = os.pathsep.join(map(str, folders))
         variables = {"PATH": path, "PYTHONPATH": str(self.folder), **environment}
         return {key: value for key, value in os.environ.items() if key != "FEDCORE_MIRROR"} | variables
 

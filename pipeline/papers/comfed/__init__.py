@@ -31,7 +31,7 @@ PARTITIONS = {"": (SPLIT, ""), "_by_client": ("skewed", ", with a Dirichlet draw
 """What a target's name ends in, to its split and the words for its title."""
 CHECKPOINTS, PRINTED = 20, 2000
 EARLY, FOLLOWED = "early", ("fedavg", "fedprox", "scaffold", "fedyogi", "prox_yogi", "scaf_yogi")
-CLIENT_SIDES = {
+SIDES = {
     "fedavg": ("FedAvg at the clients", ("fedavg", "fedadam", "fedadagrad", "fedyogi")),
     "fedprox": ("FedProx at the clients", ("fedprox", "prox_adam", "prox_adagrad", "prox_yogi")),
     "scaffold": ("SCAFFOLD at the clients", ("scaffold", "scaf_adam", "scaf_adagrad", "scaf_yogi")),
@@ -60,9 +60,7 @@ def best_so_far(facts: RunFacts, column: str | int) -> float | None:
 CURVES = Curves(
     title="Test accuracy of the best model so far on CIFAR-10, by client side",
     published="Fig. 2",
-    panels=tuple(
-        Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in CLIENT_SIDES.items()
-    ),
+    panels=tuple(Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in SIDES.items()),
     so_far=True,
     beside="table4",
     note=stopped(PRINTED),

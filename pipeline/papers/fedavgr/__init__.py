@@ -33,7 +33,7 @@ ABLATED = {
 }
 METHOD = "fedavgr"
 METHODS = dict.fromkeys(("oneshot", "fedavg", "fedprox", "fl_hc", METHOD), "")  # labelled as everywhere
-SETTING = ("table2", "shards", "fedavg")
+SHARDS = ("table2", "shards", "fedavg")
 NEAR_PRINTED = {"svmguide1": 0.4, "vehicle": 0.4, "dna": 0.1, "pendigits": 0.6, "satimage": 0.9}
 PLAIN: Mapping[str, Changes] = {
     "fedprox": (("algorithm.mu", 0.01),),
@@ -85,11 +85,9 @@ def searched(params: PaperParams, column: str, search: Search, choice: Choice) -
 
 
 TABLES: Mapping[str, Table] = {
-    "table1": of_datasets(
-        "Table 1", ("classes", "training_size", "testing_size", "features"), SETS, *SETTING
-    ),
+    "table1": of_datasets("Table 1", ("classes", "training_size", "testing_size", "features"), SETS, *SHARDS),
     "clients": replace(
-        of_datasets("Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *SETTING),
+        of_datasets("Sections 1 and 5", ("c_score", "spread", "labels"), SETS, *SHARDS),
         title="Skew, sizes and labels of the clients",
         unit="per cent, and a count",
         decimals=1,

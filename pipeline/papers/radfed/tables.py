@@ -310,10 +310,7 @@ VARIATIONS = {
 }
 
 
-SEEN = {
-    "skew": ("non-IID score", pooling.skew),
-    "rows": ("sd of their number", pooling.variation),
-}
+SEEN = {"skew": ("non-IID score", pooling.skew), "rows": ("sd of their number", pooling.variation)}
 HOPS = (1, 15, 100)
 
 

@@ -46,9 +46,7 @@ def numbers(inputs: Inputs) -> pd.DataFrame:
 @drawing(
     title="Accuracy of each client, similarity 0%, cross-silo",
     published="Fig. 11",
-    queries=each(
-        METHODS, {data: ("cross_silo", data, "sim0") for data in IMAGES}, ("evaluation.clients", True)
-    ),
+    queries=each(METHODS, {key: ("cross_silo", key, "sim0") for key in IMAGES}, ("evaluation.clients", True)),
 )
 def fairness(inputs: Inputs) -> Picture:
     """Draw one dot per client, of the first seed, and a ring around the worst."""
