@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcore import models
 from fedcore.base import MIRROR, core_yaml
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say, shown
@@ -32,7 +34,7 @@ from fedcore.execution.result import Result
 from fedcore.execution.results import summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.execution.track import Send, tracking
-from fedcore.partitions import build, file
+from fedcore.partitions import build, file, joined
 from fedcore.parts import Run, State
 from fedcore.parts.divergence import Divergence
 from fedcore.spec import Spec, parse
@@ -279,12 +281,17 @@ def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
         build.check(partition, len(dataset.train), str(settings.partition))
     if partition.test is None and getattr(spec.data.options, "pool", False):
         raise SpecError("data.pool: true makes test rows training rows; give partition.fold or test")
-    if noise := spec.partition.options.noise:
-        x = build.noisy(dataset.train.x, partition.clients, noise, Streams(spec.seed))
-        dataset = replace(dataset, train=replace(dataset.train, x=x))
-    if not dataset.standardise_by_client:
-        return dataset, data_hash, partition
-    if partition.test is None:
-        raise SpecError("data.scaling: 'by_client' needs test rows of clients; give partition.fold")
-    x = standardise_by_client(dataset.train.x, [*partition.clients, *partition.held_out])
-    return replace(dataset, train=replace(dataset.train, x=x)), data_hash, partition
+    train, options = dataset.train, spec.partition.options
+    if dataset.standardise_by_client:
+        held = joined(rows for name, rows in partition.sets().items() if name != "dropped")
+        if partition.test is None or not np.isin(held, joined(partition.held_out)).all():
+            raise SpecError(
+                "data.scaling: 'by_client' needs test, validation and selection rows that belong to clients; "
+                "give partition.fold in place of shares"
+            )
+        x = standardise_by_client(train.x, [*partition.clients, *partition.held_out])
+        train = replace(train, x=x)
+    if options.noise:
+        streams = Streams(spec.seed if options.seed is None else options.seed)
+        train = replace(train, x=build.noisy(train.x, partition.clients, options.noise, streams))
+    return replace(dataset, train=train), data_hash, partition

@@ -35,8 +35,21 @@ def test_each_clients_quantities_have_mean_zero_and_deviation_one() -> None:
     assert np.abs(test.std(axis=0) - 1).max() < 1e-4
 
 
-def test_it_needs_a_split_by_client() -> None:
-    data = {**SPEC["data"], "pool": False}
-    spec = {**SPEC, "data": data, "partition": {"name": "iid", "clients": 10}}
+def test_noise_comes_after_standardisation() -> None:
+    plain, noisy = (
+        prepare(parse({**SPEC, "partition": SPEC["partition"] | more}), Settings(source=Source(ROOT)))[
+            0
+        ].problem
+        for more in ({}, {"noise": 0.5})
+    )
+    for number, (before, after) in enumerate(zip(plain.clients, noisy.clients, strict=True), 1):
+        assert float((after.x - before.x).double().var()) == pytest.approx(0.5 * number / 6, rel=0.1)
+    assert (noisy.test.x == plain.test.x).all()
+
+
+@pytest.mark.parametrize("share", [{}, {"test": 0.2}, {"selection": 0.2}, {"validation": 0.2}])
+def test_it_needs_a_split_by_client(share: dict[str, float]) -> None:
+    data = {**SPEC["data"], "pool": bool(share.get("test"))}
+    spec = {**SPEC, "data": data, "partition": {"name": "iid", "clients": 10, **share}}
     with pytest.raises(SpecError, match=r"data\.scaling: 'by_client' needs .* partition\.fold"):
         prepare(parse(spec), Settings(source=Source(ROOT)))

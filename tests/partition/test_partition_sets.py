@@ -150,6 +150,14 @@ def test_noise_grows_with_the_clients_number(spec: dict[str, Any]) -> None:
     assert (noisy.train.x == again.train.x).all()
 
 
+def test_repetitions_that_share_a_partition_share_its_noise(spec: dict[str, Any]) -> None:
+    section = {"name": "iid", "clients": 5, "noise": 0.5, "seed": 7}
+    first, second = (
+        prepare(parse({**spec, "partition": section, "seed": seed}), Settings())[0].problem for seed in (0, 1)
+    )
+    assert (first.train.x == second.train.x).all()
+
+
 def test_noise_on_tokens_is_refused() -> None:
     tokens = {"name": "shakespeare", "edition": "demo"}
     spec = {
