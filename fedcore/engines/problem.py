@@ -40,7 +40,7 @@ class Problem:
         clients: one block a client, in client-id order; views into ``train``.
         train: all clients' rows, in client-id order.
         test: the rows that models are measured on.
-        validation: the server's validation rows, or None.
+        validation: the server's validation rows, the partition's and then the data's own, or None.
         classes: number of classes.
         rest_of: the model whose fixed part the rows went through, or None.
     """
@@ -106,11 +106,9 @@ def make(
     test = block(dataset.test) if tested is None else block(dataset.train, tested)
     if not len(test):
         raise DataError(f"data '{dataset.name}': no test rows")
-    validation = None
-    if len(partition.validation):
-        validation = block(dataset.train, partition.validation)
-    elif dataset.validation is not None:
-        validation = block(dataset.validation)
+    held = [block(dataset.train, partition.validation)] if len(partition.validation) else []
+    held += [] if dataset.validation is None else [block(dataset.validation)]
+    validation = Block(torch.cat([b.x for b in held]), torch.cat([b.y for b in held])) if held else None
     return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes)
 
 

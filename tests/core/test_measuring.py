@@ -186,6 +186,17 @@ def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> N
     assert full.rows[-1]["validation_loss"] != full.rows[-1]["test_loss"]
 
 
+def test_the_server_has_its_own_validation_rows_and_those_held_out(tmp_path: Path) -> None:
+    spec = binary(tmp_path)
+    alone = prepare(parse(spec), Settings())[0].problem.validation
+    np.savez(tmp_path / "validation.npz", x=np.ones((7, 3)), y=np.zeros(7, int))
+    both = prepare(parse(spec), Settings())[0].problem.validation
+    assert alone is not None
+    assert both is not None
+    assert torch.equal(both.x, torch.cat([alone.x, torch.ones(7, 3)]))
+    assert both.y.tolist() == [*alone.y.tolist(), *[0] * 7]
+
+
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="'auc' needs two classes, the data have 10"):
         run({**linear, "evaluation": {"metrics": ["auc"]}})
