@@ -84,6 +84,10 @@ class SpecError(FedcoreError):
     """A key of a specification is missing, unknown or out of range."""
 
 
+class BrokenContract(SpecError):
+    """What a plug-in returned is not what its kind has to return."""
+
+
 class DataError(FedcoreError):
     """A data file is missing, damaged, unverified or not what its format says."""
 

@@ -44,7 +44,7 @@ def checks(
     yield "the same arrays again", partial(_again, plugin, checked, source, loaded)
     yield "captions can say what it is", partial(_described, plugin, loaded)
     yield "its declared counts are what is loaded", partial(_counts, plugin, dict(options), source)
-    yield "no test row is a training row", partial(_apart, loaded)
+    yield "no test or validation row is a training row", partial(_apart, loaded)
     yield "reading a specification stays quick", partial(_light, path)
 
 
@@ -54,8 +54,7 @@ def _fits(loaded: Dataset) -> None:
         if rows is not None:
             _rows_fit(use, rows, loaded)
     require(len(loaded.train), "there are no training rows")
-    test, train = loaded.test.x.shape[1:], loaded.train.x.shape[1:]
-    require(test == train, f"test rows have shape {test}, training rows {train}")
+    require(len(loaded.test), "there are no test rows")
     for name, column in loaded.client_features.items():
         alike = len(column) == len(loaded.train)
         require(alike, f"client_features '{name}' has not one value a training row")
@@ -64,6 +63,8 @@ def _fits(loaded: Dataset) -> None:
 def _rows_fit(use: str, rows: Rows, loaded: Dataset) -> None:
     x, y = rows.x, rows.y
     require(len(x) == len(y), f"{use}: {len(x)} rows of x, {len(y)} labels")
+    shape = loaded.train.x.shape[1:]
+    require(x.shape[1:] == shape, f"{use} rows have shape {x.shape[1:]}, training rows {shape}")
     require(y.dtype == np.int64, f"{use}: labels are {y.dtype}, expected int64")
     known = x.dtype in (np.float32, np.float64, np.int64)
     require(known, f"{use}: x is {x.dtype}, expected float32, float64, or int64 for tokens")
@@ -75,7 +76,9 @@ def _rows_fit(use: str, rows: Rows, loaded: Dataset) -> None:
         require(inside, f"{use}: labels from {y.min()} to {y.max()}, expected 0 to {loaded.classes - 1}")
     if rows.groups is not None:
         require(len(rows.groups) == len(y), f"{use}: {len(rows.groups)} groups for {len(y)} rows")
-        last, names = int(rows.groups.max(initial=-1)), len(loaded.group_names)
+        first, last = int(rows.groups.min(initial=0)), int(rows.groups.max(initial=-1))
+        names = len(loaded.group_names)
+        require(first >= 0, f"{use}: group {first}, expected 0 to {names - 1}")
         require(last < names, f"{use}: group {last} has no name; {names} names are given")
 
 
@@ -113,8 +116,9 @@ def _apart(loaded: Dataset) -> None:
         "test rows are the training rows; accuracy on them says nothing about other data",
     )
     train = {row.tobytes() for row in np.ascontiguousarray(loaded.train.x)}
-    same = sum(row.tobytes() in train for row in np.ascontiguousarray(loaded.test.x))
-    require(not same, f"{same} of {len(loaded.test)} test rows are among the training rows")
+    for use, rows in {"test": loaded.test, "validation": loaded.validation}.items():
+        same = 0 if rows is None else sum(row.tobytes() in train for row in np.ascontiguousarray(rows.x))
+        require(not same, f"{same} of {len(rows or ())} {use} rows are among the training rows")
 
 
 def _light(path: Path) -> None:

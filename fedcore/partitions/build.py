@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError, SpecError
+from fedcore.base.errors import BrokenContract, DataError, SpecError
 from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
@@ -32,7 +32,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
 
     Raises:
         DataError: there are no rows to deal out.
-        SpecError: the options don't fit the data, or the plug-in broke the contract.
+        SpecError: the options don't fit the data, or (``BrokenContract``) the plug-in broke its contract.
     """
     streams = Streams(seed if options.seed is None else options.seed)
     if any(options.from_pool().values()):
@@ -52,7 +52,7 @@ def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams:
     where = f"partition '{plugin.name}'"
     built = plugin.build(options, dataset, streams.get("partition"))
     if not isinstance(built, Partition):
-        raise SpecError(f"{where}: returned {type(built).__name__}, expected a Partition")
+        raise BrokenContract(f"{where}: returned {type(built).__name__}, expected a Partition")
     clients = (_numbers(rows, f"{where}: client {client}") for client, rows in enumerate(built.clients))
     partition = replace(built, clients=tuple(clients))
     check(partition, len(dataset.train), where)
@@ -64,7 +64,7 @@ def _numbers(rows: Any, where: str) -> Rows:
     numbers = np.asarray(rows)
     if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers)):
         found = f"{numbers.dtype} of shape {list(numbers.shape)}"
-        raise SpecError(f"{where}: {found}, expected a list of row numbers")
+        raise BrokenContract(f"{where}: {found}, expected a list of row numbers")
     return numbers.astype(np.int64)
 
 
@@ -72,21 +72,23 @@ def check(partition: Partition, rows: int, where: str) -> None:
     """Make sure that each of ``rows`` rows is held once or dropped, and a held-out client's is held out.
 
     Raises:
-        SpecError: a row is out of range, held twice, or missing; the line names who holds it, and ``where``,
-            the file or the plug-in that the partition comes from.
+        BrokenContract: a row is out of range, held twice, or missing; the line names who holds it, and
+            ``where``, the file or the plug-in that the partition comes from.
     """
     clients = [(f"client {client}", held) for client, held in enumerate(partition.clients)]
     sets = partition.sets()
     times = _times([*clients, *sets.items()], rows, where)
     if (times == 0).any():
         row = int(np.argmin(times))
-        raise SpecError(f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once")
+        raise BrokenContract(
+            f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once"
+        )
     held_out = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
     served = np.isin(np.arange(rows), joined(held for name, held in sets.items() if name != "dropped"))
     if (lost := (_times(held_out, rows, where) > 0) & ~served).any():
         row = int(np.argmax(lost))
         who = next(name for name, held in held_out if row in held)
-        raise SpecError(f"{where}: {who}: row {row} is neither a validation nor a test row")
+        raise BrokenContract(f"{where}: {who}: row {row} is neither a validation nor a test row")
 
 
 def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.int64]:
@@ -96,14 +98,14 @@ def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.i
     outside = (held < 0) | (held >= rows)
     if outside.any():
         place = int(np.argmax(outside))
-        raise SpecError(
+        raise BrokenContract(
             f"{where}: {parts[owner[place]][0]}: row {held[place]} is out of range, the data have {rows} rows"
         )
     times = np.bincount(held, minlength=rows)
     if (times > 1).any():
         row = int(np.argmax(times > 1))
         first, second = (parts[owner[place]][0] for place in np.flatnonzero(held == row)[:2])
-        raise SpecError(
+        raise BrokenContract(
             f"{where}: row {row} is held more than once, by {first} and {second}, expected each row once"
         )
     return times

@@ -205,6 +205,9 @@ PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 COVERS = "every row is held once, or listed as dropped"
 BROKEN_PARTITIONS = {
     "a row twice": ("rows = np.concatenate([rows, rows[:1]])", "'dealt'", COVERS, "is held more than once"),
+    "an outside row": ("rows = rows + 1", "'dealt'", COVERS, "is out of range, the data have"),
+    "fractions": ("rows = rows / 2", "'dealt'", COVERS, "float64 of shape [1], expected a list of row"),
+    "no partition": ("return None", "'dealt'", COVERS, "returned NoneType, expected a Partition"),
     "a row lost": ("rows = rows[1:]", "'dealt'", COVERS, "is neither held nor dropped"),
     "global random numbers": (
         "rows = np.random.permutation(len(rows))",
@@ -276,12 +279,13 @@ def build(options, source):
     rng = {rng}
     x, y = rng.standard_normal((30, 4)).astype({kind}), rng.integers(3, size=30)
     train, test = Rows(x[:20], y[:20], {groups}), {test}
-    return Dataset("mine", train, test, {classes}, "synthetic", {note}, group_names=("a", "b"))
+    return Dataset("mine", train, test, {classes}, "synthetic", {note}, {validation}, group_names=("a", "b"))
 
 
 PLUGIN = Plugin("mine", Mine, build, "mine", "a test")
 '''
 SOUND_DATA = {
+    "validation": "None",
     "top": "",
     "rng": "np.random.default_rng(0)",
     "kind": "np.float32",
@@ -290,12 +294,25 @@ SOUND_DATA = {
     "classes": "3",
     "note": "'made'",
 }
+APART = "no test or validation row is a training row"
 FITS = "rows, labels and clients fit one another"
 BROKEN_DATA = {
     "an error": ({"rng": "missing"}, "it loads", "raises NameError"),
     "files that are not there": ({"rng": "open('/none').read()"}, "it loads", "raises FileNotFoundError"),
     "labels beyond the classes": ({"classes": "2"}, FITS, "labels from 0 to 2, expected 0 to 1"),
     "half precision": ({"kind": "np.float16"}, FITS, "x is float16"),
+    "negative clients": ({"groups": "np.repeat([-1, 1], 10)"}, FITS, "train: group -1, expected 0 to 1"),
+    "no test rows": ({"test": "Rows(x[:0], y[:0])"}, FITS, "there are no test rows"),
+    "other validation rows": (
+        {"validation": "Rows(x[:3, :2], y[:3])"},
+        FITS,
+        "validation rows have shape (2,)",
+    ),
+    "validation rows that train": (
+        {"validation": "Rows(x[18:22], y[18:22])"},
+        APART,
+        "2 of 4 validation rows are among the training rows",
+    ),
     "clients without names": ({"groups": "np.arange(20)"}, FITS, "group 19 has no name"),
     "other arrays each time": (
         {"rng": "np.random.default_rng()"},
@@ -304,7 +321,7 @@ BROKEN_DATA = {
     ),
     "test rows that train": (
         {"test": "Rows(x[19:], y[19:])"},
-        "no test row is a training row",
+        APART,
         "1 of 11 test rows are among the training rows",
     ),
     "no note": ({"note": "''"}, "captions can say what it is", "note is empty"),
