@@ -126,14 +126,19 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
 
     Shares are relative (they need not add up to one); all zero means equal shares.
     """
-    mass = shares.sum()
-    if not np.isfinite(mass):
-        raise SpecError("partition: shares are beyond the range of numbers, expected less extreme options")
+    mass = _finite(shares).sum()
     exact = shares * (total / mass) if mass > 0 else np.full(len(shares), total / len(shares))
     counts = np.floor(exact).astype(np.int64)
     largest = np.argsort(counts - exact, kind="stable")
     counts[largest[: total - counts.sum()]] += 1
     return counts  # type: ignore[no-any-return]
+
+
+def _finite(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares whose sum is a number; refuse others."""
+    if not np.isfinite(shares.sum()):
+        raise SpecError("partition: shares are beyond the range of numbers, expected less extreme options")
+    return shares
 
 
 def draw_dirichlet(alpha: float, rows: int, size: int, rng: Random) -> NDArray[np.float64]:
@@ -143,7 +148,7 @@ def draw_dirichlet(alpha: float, rows: int, size: int, rng: Random) -> NDArray[n
     gives vectors with one entry near 1 instead of 0/0. numpy's legacy generator draws as scripts for it do.
     """
     if isinstance(rng, np.random.RandomState):
-        return rng.dirichlet(np.full(size, alpha), rows)
+        return _finite(rng.dirichlet(np.full(size, alpha), rows))
     log = np.log(rng.standard_gamma(alpha + 1, (rows, size))) + np.log1p(-rng.random((rows, size))) / alpha
     weights = np.exp(log - log.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]

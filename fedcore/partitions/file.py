@@ -137,6 +137,10 @@ class Options(PartitionOptions):
     def _one_source(self) -> Self:
         if (self.rows is None) == (self.path is None):
             raise ValueError("expected either 'rows' or 'path'")
+        if self.rows is not None and self.sha256 is not None:
+            raise ValueError(f"sha256: got '{self.sha256}' beside 'rows', expected it beside 'path' alone")
+        if taken := [name for name, share in self.from_pool().items() if share]:
+            raise ValueError(f"{taken[0]}: takes rows of the pool, expected it in the lists or file instead")
         if self.rows == ():
             raise ValueError("rows: expected one list a client, got none")
         return self
@@ -170,7 +174,10 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     if options.sha256 != (sha256 := sha256_file(path)):
         raise SpecError(f"partition.sha256: got {options.sha256}, but {path} has {sha256}")
     if path.suffix == ".npz":
-        return load(path)[0]
+        partition, origin = load(path)
+        if (made_for := origin.get("data_sha256", "")) not in {"", sha256 := dataset.sha256()}:
+            raise SpecError(f"{path}: made for data of data_sha256 {made_for}, expected {sha256}")
+        return partition
     try:
         lists = read_json(path)
     except (ValueError, OSError):

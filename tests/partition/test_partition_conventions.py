@@ -337,6 +337,13 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("file", {}, "expected either 'rows' or 'path'"),
     ("file", {"rows": []}, "rows: expected one list a client"),
+    ("file", {"rows": [[0]], "sha256": "ab"}, "sha256: got 'ab' beside 'rows', expected it beside 'path'"),
+    ("qp", {"clients": 2, "class_alpha": 1e-5, "legacy_seed": 1}, "shares are beyond the range of numbers"),
+    (
+        "dirichlet",
+        {"clients": 5, "alpha": 1e-5, "convention": "fedomw", "legacy_seed": 1},
+        "partition: shares are beyond the range of numbers",
+    ),
     ("file", {"rows": [[0, 1000]]}, "partition.rows: client 0: row 1000, but the data have 1000 rows"),
     ("file", {"rows": [[0, 1]]}, "partition.rows: 998 rows are in no list (the first is 2)"),
     ("file", {"rows": [[0, 1], [1]], "drop_rest": True}, "partition 'file': row 1 is held more than once"),

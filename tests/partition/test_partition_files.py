@@ -17,11 +17,12 @@ from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file
 from fedcore.base.registry import Plugin, find
 from fedcore.data import Partition
+from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import check, make
 from fedcore.partitions.file import identity, load, refuse_other, save
 
 DATA = toy_data(np.arange(100) % 4)
-ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "data_sha256": "ab"}
+ORIGIN = {"partition": {"name": "iid"}, "data": {"name": "toy"}, "seed": 1, "data_sha256": DATA.sha256()}
 
 
 @pytest.mark.parametrize(
@@ -213,14 +214,23 @@ def test_a_partition_file_as_the_partition(tmp_path: Path) -> None:
     save(split, tmp_path / "p.npz", ORIGIN)
     again = split_data(DATA, "file", path=str(tmp_path / "p.npz"), sha256=sha256_file(tmp_path / "p.npz"))
     equal(again, split)
+    others = toy_data(np.arange(100) % 5)
+    with pytest.raises(SpecError, match=rf"p.npz: made for data of data_sha256 {DATA.sha256()}, expected "):
+        split_data(others, "file", path=str(tmp_path / "p.npz"), sha256=sha256_file(tmp_path / "p.npz"))
 
 
-def test_rows_that_a_file_tests_stay_tested_when_more_are_drawn_from_the_pool(tmp_path: Path) -> None:
-    data = toy_data(np.arange(20) % 4)
-    path = tmp_path / "p.npz"
-    lists_ = Partition((np.arange(10),), test=np.arange(10, 14), selection=np.arange(14, 16))
-    save(replace(lists_, dropped=np.arange(16, 18)), path, ORIGIN)
-    split = split_data(data, "file", path=str(path), sha256=sha256_file(path), test=0.1)
+@pytest.mark.parametrize("more", [{"test": 0.1}, {"selection": 0.1}, {"validation": 0.1}])
+def test_rows_of_the_pool_are_refused_where_lists_number_all_rows(more: dict[str, Any]) -> None:
+    key = next(iter(more))
+    with pytest.raises(SpecError, match=rf"partition: {key}: takes rows of the pool, expected it in the li"):
+        split_data(DATA, "file", rows=[[0], [1]], drop_rest=True, validation_from="pool", **more)
+    split_data(DATA, "file", rows=[[0], [1]], drop_rest=True, validation=0.5)
+
+
+def test_rows_that_a_plugin_tests_stay_tested_when_more_are_drawn_from_the_pool() -> None:
+    lists = Partition((np.arange(10),), test=np.arange(10, 14), selection=np.arange(14, 16))
+    plugin = Plugin("mine", PartitionOptions, lambda *_: replace(lists, dropped=np.arange(16, 18)), "", "")
+    split = make(plugin, PartitionOptions(test=0.1), toy_data(np.arange(20) % 4), 0)
     assert split.test is not None
     assert sorted(np.concatenate([*split.clients, *split.sets().values()]).tolist()) == list(range(20))
     assert (len(split.test), len(split.selection)) == (2 + 4, 2)
