@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import hashlib
 import io
@@ -8,8 +9,10 @@ import lzma
 import multiprocessing
 import os
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +279,57 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
     assert [path.read_bytes() for path in paths.values()] == [TEXT, TEXT]
     assert len(server.asked) == 1
     assert not list(tmp_path.rglob("*.tar.gz"))
+
+
+@pytest.mark.parametrize(
+    "kept", [b"\x1f\x8b garbage", archive("gz", "in/b.txt"), archive("gz", "in/a.txt", content=b"")]
+)
+def test_a_kept_archive_that_fails_is_downloaded_once_more(
+    server: Served, tmp_path: Path, kept: bytes
+) -> None:
+    server.files["all.tar.gz"] = archive("gz", "in/a.txt")
+    file = toy("toys/a.txt", Form("all.tar.gz", urls=(f"{server.url}/all.tar.gz",), member="in/a.txt"))
+    archived = tmp_path / "fetched" / "toys" / ".all.tar.gz"
+    archived.parent.mkdir(parents=True)
+    archived.write_bytes(kept)
+    assert get(declare(file), Source(tmp_path)).read_bytes() == TEXT
+    assert len(server.asked) == 1
+
+
+def test_data_sets_that_share_an_archive_wait_for_each_other(server: Served, tmp_path: Path) -> None:
+    server.files["all.zip"] = archive("zip", "a.txt", "b.txt")
+    at_work: list[Path] = []
+    most = []
+
+    def unpack(*arguments: Any) -> str:
+        at_work.append(arguments[1])
+        most.append(len(at_work))
+        time.sleep(0.2)
+        assert arguments[1].is_file()
+        at_work.pop()
+        return unpacked(*arguments)
+
+    def fetched(name: str) -> bytes:
+        form = Form("all.zip", urls=(f"{server.url}/all.zip",), member=name)
+        return get(declare(toy(f"toys/{name}", form)), Source(tmp_path)).read_bytes()
+
+    unpacked = fetch._unpack
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(fetch, "_unpack", unpack)
+        assert list(pool.map(fetched, ("a.txt", "b.txt"))) == [TEXT, TEXT]
+    assert max(most) == 1
+
+
+def test_a_cache_may_be_read_only(mirror: Path, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    (mirror / "toy.txt").write_bytes(TEXT)
+    path = get(declare(toy()), source)
+    os.utime(path, (1, 1))
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr(cache, "write_json", refused)
+    assert get(declare(toy()), source) == path
 
 
 def test_terms_stand_before_a_download_until_they_are_accepted(

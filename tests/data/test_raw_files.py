@@ -199,6 +199,16 @@ def test_writers_with_training_rows_come_first(handed: Handed, tmp_path: Path, e
     assert femnist.counts(edition, source) == {"train": 3, "test": 2, "train_writers": 2, "test_writers": 2}
 
 
+def test_a_file_that_moves_from_training_to_test_is_read_as_such(tmp_path: Path) -> None:
+    source, folder = in_leaf_s_folder(tmp_path)
+    (folder / "test" / "all_data_0.json").rename(folder / "test" / "all_data_2.json")
+    (folder / "train" / "all_data_1.json").write_bytes(leaf({"f0001_41": ([image(1.0)], [9])}))
+    assert load("femnist", source, edition="full").train.y.tolist() == [0, 9, 61, 3]
+    (folder / "train" / "all_data_1.json").rename(folder / "test" / "all_data_1.json")
+    data = load("femnist", source, edition="full")
+    assert (data.train.y.tolist(), data.test.y.tolist()) == ([0, 61, 3], [9, 10])
+
+
 def test_without_leaf_s_files_the_message_says_how_to_get_them(tmp_path: Path) -> None:
     source, folder = in_leaf_s_folder(tmp_path)
     (folder / "test" / "all_data_0.json").unlink()

@@ -40,7 +40,10 @@ def pixels(edition: str, source: Source) -> dict[str, NDArray[Any]]:
     else:
         paths = fetch.obtain(DECLARATION, edition, source)
     files = {use: [path for path in paths.values() if path.parent.name == use] for use in USES}
-    return cache.derived(source, f"femnist-{edition}-1", paths, lambda: _parse(files))
+    name = (
+        f"femnist-{edition}-1-{len(files['train'])}"  # in order, this many of the checksums are of training
+    )
+    return cache.derived(source, name, paths, lambda: _parse(files))
 
 
 def _parse(files: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:

@@ -58,7 +58,8 @@ def holds(file: File, source: Source) -> bool:
     sha256 = sha256_file(path)
     if not right(file, sha256, path) and not (not file.sha256 and sha256 == recorded.get("sha256")):
         return False
-    mark(file, path, sha256)
+    with contextlib.suppress(OSError):  # nothing can be written to a read-only cache
+        mark(file, path, sha256)
     return True
 
 

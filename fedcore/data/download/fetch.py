@@ -74,8 +74,10 @@ def obtain(
     paths = {file.name: obtain_file(declaration, edition, file, source, policy) for file in files}
     for file in files:
         for form in file.forms:
-            if form.member:
-                _downloaded(paths[file.name], form).unlink(missing_ok=True)
+            archive = _downloaded(paths[file.name], form)
+            if form.member and archive.is_file():
+                with _alone(archive):
+                    archive.unlink(missing_ok=True)
     return paths
 
 
@@ -89,7 +91,7 @@ def obtain_file(
     request = _Request(declaration, edition, source, policy)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(path.with_name(f".{path.name}.lock")):
+        with _alone(path.with_name(f".{path.name}")):
             if not cache.holds(file, source):
                 _fill(request, file, path)
     except OSError as error:
@@ -187,8 +189,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
         if host and host in unreachable:
             continue
         try:
-            stored = _stored(request, place, form, path)
-            cache.mark(file, path, _unpack(request, stored, form, file, path))
+            cache.mark(file, path, _taken(request, place, form, file, path))
             return
         except NotThere as error:
             if place in form.urls:
@@ -223,6 +224,31 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
     forms = {name: form for form in file.forms for name in (f"{folder}/{form.name}", form.name)}
     packed = [base + suffix for base in (file.path, file.name) for suffix in cache.SUFFIXES]
     return list((forms | {name: Form(name) for name in packed if name not in forms}).items())
+
+
+def _alone(path: Path) -> filelock.BaseFileLock:
+    """Return the lock of those who write a file or use a downloaded archive."""
+    return filelock.FileLock(path.with_name(f"{path.name}.lock"))
+
+
+def _taken(request: _Request, place: str, form: Form, file: File, path: Path) -> str:
+    """Store a file and unpack it; an archive that is there already and fails is downloaded once more."""
+
+    def take() -> str:
+        return _unpack(request, _stored(request, place, form, path), form, file, path)
+
+    if not (is_url(place) and form.member):
+        return take()
+    archive = _downloaded(path, form)
+    with _alone(archive):
+        kept = archive.is_file()
+        try:
+            return take()
+        except DataError:
+            archive.unlink(missing_ok=True)
+            if not kept:
+                raise
+        return take()
 
 
 def _downloaded(path: Path, form: Form) -> Path:
