@@ -30,6 +30,7 @@ PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
 LARGEST = float(np.finfo(np.float32).max)
+WHOLE = r"\s*-?(0|[1-9]\d*)(\.0*)?\s*"  # what reads the same as a number and as a name
 NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
 
 
@@ -99,13 +100,28 @@ def refuse(path: Path | str, column: pd.Series[Any], wrong: Any, expected: str) 
 
 
 def read_table(
-    path: Path, needed: Sequence[str], header: bool = True, encoding: str = "utf-8", missing: bool = True
+    path: Path,
+    needed: Sequence[str],
+    header: bool = True,
+    encoding: str = "utf-8",
+    missing: bool = True,
+    names: Sequence[str | None] = (),
 ) -> pd.DataFrame:
     """Read the columns of a csv or parquet table that are needed; without a header it has no others.
 
     Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
+    Columns of ``names`` in a csv keep their text, such as 007 or NA, unless all of it are plain numbers.
     """
     frame = _read(path, header=0 if header else None, encoding=encoding, keep_default_na=missing)
+    if names and not _parquet(path):
+        texts = pd.read_csv(
+            path, usecols=lambda name: name in names, dtype=str, keep_default_na=False, na_values=[""]
+        )
+        for name, text in texts.items():
+            column = frame[name]
+            plain = column.dtype.kind in "iuf" and text.str.fullmatch(WHOLE).eq(True).all()
+            if not plain and column.dtype.kind != "b" and (column.dtype.kind == "O" or namable(column).all()):
+                frame[name] = text
     if not header:
         if frame.shape[1] != len(needed):
             raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")
@@ -113,11 +129,21 @@ def read_table(
     return columns(path, frame, needed)
 
 
+def namable(column: pd.Series[Any]) -> pd.Series[bool]:
+    """Return which cells of a column are names or whole numbers [n]."""
+    if column.dtype.kind == "f":
+        return (column.abs().lt(2.0**53) & (column % 1 == 0)).fillna(False)
+    return column.notna()
+
+
+def _parquet(path: Path) -> bool:
+    with path.open("rb") as content:
+        return content.read(4) == b"PAR1"
+
+
 def _read(path: Path, **how: Any) -> pd.DataFrame:
     with _reading(path, "a readable csv or parquet table"):
-        with path.open("rb") as content:
-            parquet = content.read(4) == b"PAR1"
-        if parquet:
+        if _parquet(path):
             return pd.read_parquet(path)
         frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)
         if not isinstance(frame.index, pd.RangeIndex):
@@ -140,8 +166,9 @@ def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.
 def coded(ids: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return each id's place in order, and the ids: numerically if all are numbers, else as text."""
     texts = list(map(str, ids))
-    numbers = all(text.isascii() and text.isdigit() for text in texts)
-    names = sorted(set(texts), key=lambda text: (int(text) if numbers else 0, text))
+    unique = set(texts)
+    numbers = all(re.fullmatch(r"-?\d+", text, re.ASCII) for text in unique)
+    names = sorted(unique, key=lambda text: (int(text) if numbers else 0, text))
     place = {name: index for index, name in enumerate(names)}
     return np.array([place[text] for text in texts], np.int64), tuple(names)
 

@@ -20,6 +20,7 @@ from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.registry import chosen, plugins
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
+from fedcore.data.datasets.own import _same_split
 from fedcore.data.readers import read_picture
 
 TABLE = """ward,age,weight,outcome
@@ -161,6 +162,86 @@ def test_a_wrong_cell_is_named_with_its_column_and_row(
         load(**{"name": "table", "path": "a.csv", "target": "outcome", **features, **more})
     assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (("007", "7", "1e2", "100"), ("007", "100", "1e2", "7")),
+        (("007", "7", "10"), ("007", "7", "10")),
+        (("12.0", "12", " 3"), ("3", "12")),
+        (("-10", "2", "-2"), ("-10", "-2", "2")),
+        (("NA", "None", "DE"), ("DE", "NA", "None")),
+        (("True", "False"), ("0", "1")),
+    ],
+)
+def test_names_in_a_csv_stay_as_they_are_written(
+    place: Path, cells: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    Path("c.csv").write_text(
+        "x,y,c\n" + "".join(f"{row},{row % 2},{cell}\n" for row, cell in enumerate(cells))
+    )
+    data = load(name="table", path="c.csv", target="y", client="c")
+    assert data.group_names == names
+
+
+def test_labels_with_a_sign_are_in_the_order_of_numbers(place: Path) -> None:
+    Path("c.csv").write_text("x,y\n1,2\n2,-10\n3,-2\n")
+    Path("b.csv").write_text("x,y\n1,-2\n")
+    data = load(name="table", path="c.csv", target="y", test="b.csv")
+    assert (data.train.y.tolist(), data.test.y.tolist()) == ([2, 0, 1], [1])
+
+
+def test_a_test_row_of_a_class_that_no_training_row_has_is_named(place: Path) -> None:
+    Path("b.csv").write_text("outcome,weight,age\nill,1,2\nsick,1,2\n")
+    message = r"b\.csv: column 'outcome', row 2: 'sick', expected a class of the training rows in a\.csv"
+    with pytest.raises(DataError, match=message):
+        table(test="b.csv", features=["age"])
+
+
+def test_a_test_file_that_is_the_training_file_by_another_name_is_refused(place: Path) -> None:
+    Path("c.csv").hardlink_to("a.csv")
+    with pytest.raises(DataError, match=r"data\.test: got 'c\.csv', which holds the training rows"):
+        table(test="c.csv")
+
+
+@pytest.mark.parametrize(
+    ("split", "test", "shared"),
+    [
+        ("train", "train", True),
+        ("train", "train[:20%]", True),
+        ("train[:80%]", "train[80%:]", False),
+        ("train[20%:]", "train[:20%]", False),
+        ("train[:80%]", "train[70%:]", True),
+        ("train[:80%]", "train[80:]", True),
+        ("train[:-100]", "train[-100:]", False),
+        ("train[:10]+train[20:]", "train[10:20]", False),
+        ("train + test", "test", True),
+        ("train", "test", False),
+    ],
+)
+def test_splits_of_the_hub_with_a_row_in_common_are_refused(split: str, test: str, shared: bool) -> None:
+    assert _same_split(split, test) == shared
+
+
+def test_a_test_folder_inside_the_training_folder_is_refused(place: Path) -> None:
+    for client in ("x", "y", "test"):
+        for kind in ("cat", "dog"):
+            picture(place / "own" / client / kind / "1.png", (0, 0, 0))
+    for path, test in (("own", "own/test"), ("own/test", "own")):
+        with pytest.raises(DataError, match=f"data.test: got '{test}', which holds the training rows"):
+            load(name="folder", path=path, test=test)
+
+
+def test_linked_folders_of_images_are_read_and_hidden_ones_are_not(place: Path) -> None:
+    picture(place / "own" / "cat" / "1.png", (0, 0, 0))
+    picture(place / "birds" / "2.png", (9, 0, 0))
+    picture(place / "own" / ".checkpoints" / "1.png", (0, 0, 0))
+    picture(place / "own" / "cat" / ".hidden.png", (0, 0, 0))
+    (place / "own" / "bird").symlink_to(place / "birds")
+    (place / "birds" / "up").symlink_to(place / "own")
+    data = load(name="folder", path="own", test=0.5)
+    assert (len(data.train) + len(data.test), data.classes) == (2, 2)
 
 
 def test_a_share_that_is_none_is_refused(place: Path) -> None:

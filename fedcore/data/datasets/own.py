@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from numbers import Real
 from os.path import isdir
 from pathlib import Path
@@ -20,7 +23,7 @@ from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz_folder import Arrays, checked
-from fedcore.data.readers import coded, columns, numbers, read_picture, read_table, refuse
+from fedcore.data.readers import coded, columns, namable, numbers, read_picture, read_table, refuse
 from fedcore.data.standardise import SCALINGS
 
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
@@ -83,24 +86,36 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
     """Load a table: x float32 [n, features], or [n, channels, height, width] of images."""
 
     def read(path: str) -> Any:
-        frame = read_table(Path(path), ())
+        frame = read_table(Path(path), (), names=(options.target, options.client, *options.categories))
         if options.image in frame:
             frame[options.image] = [str(Path(path).parent / str(name)) for name in frame[options.image]]
         return frame
 
-    return _load("table", options.path, options, read)
+    return _load("table", options.path, options, read, _same_files)
 
 
 def build_folder(options: OwnOptions, source: Source) -> Dataset:
     """Load a folder of images: x float32 [n, channels, height, width]."""
     client = "client" if "client" in _listed(options.path) else None
     table_options = TableOptions(**dict(options), target="class", image="image", client=client)
-    return _load("folder", options.path, table_options, _listed)
+    return _load("folder", options.path, table_options, _listed, _same_files)
+
+
+def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
+    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden."""
+    for entry in sorted(folder.iterdir()):
+        place = os.path.realpath(entry)
+        if entry.name.startswith(".") or place in above:
+            continue
+        if entry.is_dir():
+            yield from _below(entry, above | {place})
+        elif entry.suffix.lower() in PICTURES:
+            yield entry
 
 
 def _listed(path: str) -> Any:
     """Return a folder's images with their classes, and their clients if it has any."""
-    files = [file for file in sorted(Path(path).rglob("*.*")) if file.suffix.lower() in PICTURES]
+    files = [*_below(Path(path), frozenset([os.path.realpath(path)]))] if isdir(path) else []
     depths = {len(file.relative_to(path).parts) for file in files}
     if depths not in ({2}, {3}):
         problem = "images at several depths" if depths - {1} else "no images in folders"
@@ -137,7 +152,7 @@ def build_hugging_face(options: HuggingFaceOptions, source: Source) -> Dataset:
         except Exception as error:
             raise DataError(f"data.path: {options.path}, split '{split}': {reason(error)}") from None
 
-    return _load("huggingface", options.split, options, read)
+    return _load("huggingface", options.split, options, read, _same_split)
 
 
 def from_arrays(
@@ -185,10 +200,16 @@ def _of_memory(where: str, clients: Sequence[object]) -> tuple[NDArray[np.int64]
     return groups[where], names
 
 
-def _load(name: str, place: str, options: TableOptions, read: Callable[[str], Any]) -> Dataset:
-    """Load the rows of a place, and test rows of another or a share of these."""
+def _load(
+    name: str,
+    place: str,
+    options: TableOptions,
+    read: Callable[[str], Any],
+    shared: Callable[[str, str], bool],
+) -> Dataset:
+    """Load the rows of a place, and test rows of another or a share of these; no row is ``shared``."""
     target, client, test = options.target, options.client, options.test
-    if isinstance(test, str) and Path(test).resolve() == Path(place).resolve():
+    if isinstance(test, str) and shared(place, test):
         raise DataError(f"data.test: got '{test}', which holds the training rows; expected others or a share")
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
@@ -198,12 +219,14 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
         columns(where, frame, [target, *inputs, *([client] if client and where == place else [])])
         if not len(frame) or not inputs:
             raise DataError(f"{where}: no {'features' if len(frame) else 'rows'}")
-    for category in options.categories:
+    for category in dict.fromkeys(options.categories):
         inputs.remove(category)
         inputs += _indicated(frames, category)
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
+    for where, frame in frames.items():
+        refuse(where, frame[target], ~np.isin(y[where], y[place]), f"a class of the training rows in {place}")
     groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
     make = partial(_pictures, options) if options.image else numbers
     rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
@@ -211,6 +234,32 @@ def _load(name: str, place: str, options: TableOptions, read: Callable[[str], An
     train_x, test_x = _scaled(options.scaling, train.x, tested.x)
     train, tested = replace(train, x=train_x), replace(tested, x=test_x)
     return _dataset(name, train, tested, len(classes), f"of {Path(options.path).name}", clients)
+
+
+def _same_files(place: str, test: str) -> bool:
+    """Say whether two places are one file or folder, or one lies inside the other."""
+    one, other = Path(place).resolve(), Path(test).resolve()
+    inside = one in other.parents or other in one.parents or one == other
+    return inside or (os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other))
+
+
+def _same_split(split: str, test: str) -> bool:
+    """Say whether splits of the hub may share a row; ``train[:80%]`` and ``train[80%:]`` share none."""
+    pairs = product(*([piece.strip() for piece in names.split("+")] for names in (split, test)))
+    return any(not _apart(one, other) and not _apart(other, one) for one, other in pairs)
+
+
+def _apart(first: str, second: str) -> bool:
+    """Say whether two splits have other names, or the first ends where the second begins, or before."""
+    if first.partition("[")[0] != second.partition("[")[0]:
+        return True
+    bounds = (
+        re.fullmatch(r"[^[]*\[.*?:(-?\d+)(%?)\]", first),
+        re.fullmatch(r"[^[]*\[(-?\d+)(%?):.*\]", second),
+    )
+    (end, unit), (begin, same) = (found.groups() if found else ("", "") for found in bounds)
+    alike = bool(end and begin) and unit == same and (int(end) < 0) == (int(begin) < 0)
+    return alike and int(end) <= int(begin)
 
 
 def _dataset(
@@ -256,8 +305,7 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
     cells: list[object] = []
     for where, frame in frames.items():
         column = frame[name]
-        valid = column.abs().lt(2.0**53) & (column % 1 == 0) if column.dtype.kind == "f" else column.notna()
-        refuse(where, column, ~valid.fillna(False), "a whole number or a name")
+        refuse(where, column, ~namable(column), "a whole number or a name")
         cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
     codes, names = coded(cells)
     ends = np.cumsum([len(frame) for frame in frames.values()])
