@@ -50,6 +50,15 @@ class Shape:
     scaling: str = ""
 
 
+def flat_numbers(shape: Shape) -> int:
+    """Return how many numbers a row has; refuse indices of tokens."""
+    if shape.vocabulary is not None:
+        raise SpecError(
+            f"model.name: the data are {shape.inputs} tokens, expected a model that takes them, as 'lstm'"
+        )
+    return prod(shape.inputs)
+
+
 class Model(Protocol):
     """A model as functions. Arrays of ``initial`` that are not in ``trainable`` are fixed buffers."""
 
@@ -142,7 +151,7 @@ def start(
     if init == "zeros":
         arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}
     elif init != "default":
-        arrays |= _read(Path(init), set(arrays))
+        arrays |= _read(Path(init), arrays, set(model.trainable.shapes))
     flat = model.trainable.flatten(arrays, dtype)
     buffers = {
         name: torch.as_tensor(array, dtype=dtype)
@@ -152,7 +161,8 @@ def start(
     return flat, buffers
 
 
-def _read(path: Path, known: set[str]) -> Arrays:
+def _read(path: Path, drawn: Arrays, needed: set[str]) -> Arrays:
+    """Read the arrays of a file: all that are needed, and maybe others of those drawn, in their shapes."""
     if not isfile(path):
         raise SpecError(
             f"model.init: no file {shown(str(path))}, expected 'zeros', 'default' or the path of an .npz file"
@@ -162,16 +172,17 @@ def _read(path: Path, known: set[str]) -> Arrays:
             arrays = {name: stored[name] for name in stored.files}
     except Exception as error:
         raise SpecError(f"model.init: {path} is no readable .npz file ({error})") from None
-    unknown = sorted(set(arrays) - known)
-    if unknown:
-        raise SpecError(
-            f"model.init: {path} holds '{unknown[0]}', expected parameters {', '.join(sorted(known))}"
-        )
+    unknown, missing = sorted(set(arrays) - set(drawn)), sorted(needed - set(arrays))
+    if unknown or missing:
+        found = f"holds '{unknown[0]}'" if unknown else f"lacks '{missing[0]}'"
+        raise SpecError(f"model.init: {path} {found}, expected parameters {', '.join(sorted(drawn))}")
     for name, array in arrays.items():
         with np.errstate(over="ignore"):
             arrays[name] = array.astype(np.float64) if array.dtype.kind == "f" else np.array(np.nan)
         if not np.isfinite(arrays[name]).all():
             raise SpecError(f"model.init: '{name}' in {path} is not finite floating-point numbers")
+        if array.shape != (shape := np.shape(drawn[name])):
+            raise SpecError(f"model.init: '{name}' in {path} has shape {array.shape}, expected {shape}")
     return arrays
 
 
@@ -201,7 +212,7 @@ class Layout:
         lead = flat.shape[:-1]
         parts = flat.split_with_sizes(self._lengths, -1)
         return {
-            name: part.view(*lead, *shape)
+            name: part.view((*lead, *shape))
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
 

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import prod
 from typing import Literal
 
 from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, flat_numbers
 
 
 class LinearOptions(ModelOptions):
@@ -87,7 +86,7 @@ def perceptron(sizes: tuple[int, ...], activation: str = "relu") -> Dense:
 
 def build(options: LinearOptions, shape: Shape) -> Dense:
     """Make a softmax regression for the data's shape."""
-    return linear(prod(shape.inputs), shape.classes, options.bias)
+    return linear(flat_numbers(shape), shape.classes, options.bias)
 
 
 PLUGINS = (
@@ -102,14 +101,14 @@ PLUGINS = (
     Plugin(
         "linear_outputs",
         ModelOptions,
-        lambda options, shape: LinearOutputs(("phi.",), (prod(shape.inputs), shape.classes)),
+        lambda options, shape: LinearOutputs(("phi.",), (flat_numbers(shape), shape.classes)),
         "softmax regression whose features are its outputs",
         "rFedAvg, Section V (strongly convex case)",
     ),
     Plugin(
         "mlp",
         MlpOptions,
-        lambda mlp, shape: perceptron((prod(shape.inputs), *mlp.hidden, shape.classes), mlp.activation),
+        lambda mlp, shape: perceptron((flat_numbers(shape), *mlp.hidden, shape.classes), mlp.activation),
         "multi-layer perceptron",
         "RADFed, Section IV-B (64-64, 200-200)",
     ),

@@ -180,7 +180,11 @@ def _weights(weights: str, source: Source) -> tuple[Mapping[str, NDArray[np.floa
         editions = ", ".join(mobilenetv2.DECLARATION.editions)
         raise SpecError(f"model.weights: no file {path}, expected {editions}, random or an .npz file's path")
     names = arrays_of(network())
-    return dict(zip(names, read_npz(path, *names), strict=True)), f"MobileNetV2 weights of {path.name}"
+    arrays = dict(zip(names, read_npz(path, *names), strict=True))
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            raise SpecError(f"model.weights: '{name}' in {path} is not finite numbers")
+    return arrays, f"MobileNetV2 weights of {path.name}"
 
 
 PLUGIN = Plugin(

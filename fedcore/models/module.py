@@ -7,10 +7,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import PositiveInt
+from pydantic import PositiveInt, model_validator
 
 from fedcore.base.errors import FedcoreError, SpecError, reason, shown
 from fedcore.base.lazy import Tensor, torch, torchvision
@@ -33,6 +33,12 @@ class ModuleOptions(ModelOptions):
     norm: Literal["refuse", "group", "frozen"] = "refuse"
     groups: PositiveInt = omit_default(2)
     dropout: Literal["refuse", "off"] = "refuse"
+
+    @model_validator(mode="after")
+    def _groups_are_those_of_a_norm(self) -> Self:
+        if self.groups != 2 and self.norm != "group":
+            raise ValueError(f"groups: got {self.groups} with norm '{self.norm}', expected norm: group")
+        return self
 
 
 class TorchvisionOptions(ModuleOptions):
@@ -125,11 +131,19 @@ def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Sha
         raise SpecError(
             f"model '{name}' can't be made for inputs {list(shape.inputs)}: {reason(error)}"
         ) from error
+    for path, value in module.named_parameters():
+        if isinstance(value, torch.nn.parameter.UninitializedParameter) or value.dtype != torch.float32:
+            kind = "of no shape" if value.dtype == torch.float32 else str(value.dtype)
+            raise SpecError(
+                f"model '{name}': parameter '{path}' is {kind}, expected torch.float32 of a shape"
+            )
     linear = [path for path, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
     layer = head or (linear[-1] if linear else "")
     if layer not in linear:
         named = f"'{head}'" if head else "at its end"
         raise SpecError(f"model '{name}': found no linear layer {named}, expected one that gives the scores")
+    if not any(value.requires_grad for value in module.parameters()):
+        raise SpecError(f"model '{name}': no parameter requires a gradient, expected some to train")
     trunk = deepcopy(module) if layer else torch.nn.Identity()
     if layer:
         _replace(trunk, layer, torch.nn.Identity())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import pi, prod, sqrt
+from math import pi, sqrt
 from typing import Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Split
+from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Split, flat_numbers
 from fedcore.models.dense import linear
 
 
@@ -70,7 +70,7 @@ def build(options: RffOptions, shape: Shape) -> RffLinear:
     width = options.features
     scales = {"inv_sqrt_d": 1 / sqrt(width), "sqrt2": sqrt(2), "sqrt_2_over_d": sqrt(2 / width)}
     scale = scales[options.scale] if isinstance(options.scale, str) else options.scale
-    return RffLinear(prod(shape.inputs), shape.classes, width, scale, options.sigma, options.learnable)
+    return RffLinear(flat_numbers(shape), shape.classes, width, scale, options.sigma, options.learnable)
 
 
 PLUGIN = Plugin(

@@ -98,6 +98,9 @@ def test_stored_weights_by_path(tmp_path: Path) -> None:
     for name in ("features.3.conv.0.0.weight", "features.18.1.running_var"):
         assert np.array_equal(initial[name], stored[name])
     assert not np.array_equal(initial["classifier.1.weight"], stored["classifier.1.weight"])
+    np.savez(path, **{**stored, "features.18.1.running_var": np.full(1280, np.nan)})
+    with pytest.raises(SpecError, match=r"model\.weights: 'features\.18\.1\.running_var' in .* not finite"):
+        build(MobileNetOptions(weights=str(path)), SHAPE)
     np.savez(path, **{**stored, "features.0.0.weight": np.zeros((3, 3, 3, 3), np.float32)})
     with pytest.raises(
         SpecError, match=r"'features\.0\.0\.weight': found \(3, 3, 3, 3\), expected \(32, 3, 3, 3\)"

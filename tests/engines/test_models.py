@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,9 @@ from torch import nn
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import functional
+from fedcore.base.registry import chosen
 from fedcore.execution.runner import run
-from fedcore.models import Shape
+from fedcore.models import Shape, start
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.models.rff import RffOptions
@@ -68,6 +71,36 @@ def test_lstm(given: bool) -> None:
 def test_lstm_refuses_numbers() -> None:
     with pytest.raises(SpecError, match="'lstm' takes sequences of tokens"):
         build(LstmOptions(), Shape((5,), 2))
+
+
+@pytest.mark.parametrize("name", ["linear", "logistic", "linear_outputs", "mlp", "rff_linear"])
+def test_models_of_numbers_refuse_tokens(name: str) -> None:
+    with pytest.raises(
+        SpecError, match=r"model\.name: the data are \(11,\) tokens, expected a model that ta"
+    ):
+        chosen("model", {"name": name}).build(Shape((11,), 3, vocabulary=30))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "lacks 'weight', expected parameters omega, phase, weight"),
+        (
+            {"weight": np.zeros((3, 4)), "phase": np.zeros(1)},
+            r"'phase' in .* has shape \(1,\), expected \(4,\)",
+        ),
+        ({"weight": np.zeros((4, 3))}, r"'weight' in .* has shape \(4, 3\), expected \(3, 4\)"),
+        ({"weight": np.zeros((3, 4)), "phase": np.ones(4)}, None),
+    ],
+)
+def test_a_file_of_start_weights_holds_what_is_trained_in_its_shape(
+    arrays: dict[str, np.ndarray], message: str | None, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "w.npz", allow_pickle=False, **arrays)
+    model = chosen("model", {"name": "rff_linear", "features": 4}).build(Shape((5,), 3))
+    with nullcontext() if message is None else pytest.raises(SpecError, match=f"model.init: .*{message}"):
+        _, buffers = start(model, str(tmp_path / "w.npz"), np.random.default_rng(0), torch.float32)
+        assert buffers["phase"].tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "radfed_i"])

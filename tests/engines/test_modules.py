@@ -185,6 +185,21 @@ LINEAR = torch.nn.Linear
             {},
             "model 'net' computes in another way in training mode, expected the same in both",
         ),
+        (
+            _sequence(torch.nn.LazyLinear(4), LINEAR(4, 3)),
+            {},
+            "model 'net': parameter '0.weight' is of no shape, expected torch.float32 of a shape",
+        ),
+        (
+            _sequence(LINEAR(6, 3, dtype=torch.float64)),
+            {},
+            "model 'net': parameter '0.weight' is torch.float64, expected torch.float32 of a shape",
+        ),
+        (
+            lambda options, shape: LINEAR(6, 3).requires_grad_(False),
+            {},
+            "model 'net': no parameter requires a gradient, expected some to train",
+        ),
     ],
 )
 def test_what_can_not_be_averaged_is_refused_in_one_line(
@@ -193,6 +208,31 @@ def test_what_can_not_be_averaged_is_refused_in_one_line(
     with pytest.raises(SpecError) as refusal:
         from_module("net", make).build(ModuleOptions(**options), SHAPE)
     assert str(refusal.value).replace("addmm: ", "") == message
+
+
+class Scaled(Net):
+    """A network whose inputs are multiplied by a parameter that is one number."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__(inputs, classes)
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores."""
+        return super().forward(self.scale * x)
+
+
+@pytest.mark.parametrize("engine", ["autograd", "stacked"])
+def test_a_parameter_may_be_one_number(engine: str, known: Callable[..., None]) -> None:
+    known("scaled", lambda options, shape: Scaled(shape.inputs[0], shape.classes))
+    result = fedcore.run(specification({"name": "scaled"}, engine=engine))
+    assert result.parameters["scale"].shape == ()
+    assert result.parameters["scale"] != 2
+
+
+def test_groups_without_group_norm_are_refused() -> None:
+    with pytest.raises(SpecError, match="groups: got 4 with norm 'frozen', expected norm: group"):
+        validate(ModuleOptions, {"norm": "frozen", "groups": 4}, "model")
 
 
 def test_group_norm_takes_the_place_of_batch_norm_and_frozen_keeps_its_statistics() -> None:
