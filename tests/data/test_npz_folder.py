@@ -140,5 +140,6 @@ def test_tokens_are_checked_against_the_vocabulary(tmp_path: Path) -> None:
     for name in ("clients/0", "test"):
         write(tmp_path, name, [[0, 4], [1, 2]], [0, 1])
     assert load(tmp_path, vocabulary=5).vocabulary == 5
-    with pytest.raises(DataError, match="token 4, expected 0 to 3"):
+    write(tmp_path, "clients/0", [[0, 3], [1, 2]], [0, 1])
+    with pytest.raises(DataError, match=r"test\.npz: token 4, expected 0 to 3"):
         load(tmp_path, vocabulary=4)

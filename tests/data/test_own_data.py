@@ -244,6 +244,30 @@ def test_linked_folders_of_images_are_read_and_hidden_ones_are_not(place: Path) 
     assert (len(data.train) + len(data.test), data.classes) == (2, 2)
 
 
+def test_scaled_numbers_fit_into_float32(place: Path) -> None:
+    Path("b.csv").write_text("outcome,age\nill,1e38\n")
+    Path("a.csv").write_text("outcome,age\nill,0\nwell,1e-3\n")
+    with pytest.raises(DataError, match=r"data\.scaling: 'minmax' makes a number that float32 can't hold"):
+        table(test="b.csv", scaling="minmax")
+
+
+def test_a_category_that_is_named_twice_is_taken_once(place: Path) -> None:
+    data = table(categories=["ward", "ward"], features=["age"])
+    assert data.train.x.shape[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"size": [2, 2]}, r"size: got \[2, 2\] without 'image', expected it for images alone"),
+        ({"seed": 3, "test": "b.csv"}, r"seed: got 3 beside test 'b\.csv', expected it beside a share"),
+    ],
+)
+def test_keys_that_change_nothing_are_refused(place: Path, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        table(**more)
+
+
 def test_a_share_that_is_none_is_refused(place: Path) -> None:
     with pytest.raises(SpecError, match=r"data\.test: got 2, expected a number less than 1"):
         table(test=2)
@@ -390,6 +414,14 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        ({"clients": np.ones((3, 1))}, r"data 'm': clients of shape \[3, 1\], expected one for each row"),
+        ({"clients": 5}, r"data 'm': clients of shape \[\], expected one for each row"),
+        (
+            {"rows": (np.ones((3, 1)), np.zeros(3), np.zeros(3))},
+            "data 'm': rows: got 3 arrays, expected x and y",
+        ),
+        ({"test": (np.ones((3, 1)),)}, "data 'm': test: got 1 arrays, expected x and y"),
+        ({"rows": (np.full((3, 1), -1e39), np.zeros(3))}, "data 'm': x has a number that float32 can't hold"),
         ({"clients": [1]}, "data 'm': 1 clients, expected one for each of 3 rows"),
         ({"rows": (np.full((3, 1), np.nan), np.zeros(3))}, r"data 'm': x has nan or inf \(first in row 0\)"),
         (

@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 
 from fedcore.base.errors import DataError, shown
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
-from fedcore.data.readers import coded, read_npz, whole
+from fedcore.data.readers import LARGEST, coded, read_npz, whole
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
 MOST = 1_000_000
@@ -61,18 +61,16 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     clients = [read_rows(file) for file in files]
     like = clients[0][0]
     for file, (x, _) in zip(files, clients, strict=True):
-        _check_like(file, x, files[0], like)
+        _check_like(file, x, files[0], like, options.vocabulary)
     groups = np.repeat(np.arange(len(files)), [len(y) for _, y in clients])
     if not len(groups):
         raise DataError(f"{folder}/clients: every client is empty")
     train = Rows(*_joined(clients), groups)
-    test = _read_like(folder / "test.npz", files[0], like)
+    test = _read_like(folder / "test.npz", files[0], like, options.vocabulary)
     optional = folder / "validation.npz"
-    validation = _read_like(optional, files[0], like) if optional.is_file() else None
+    there = optional.is_file()
+    validation = _read_like(optional, files[0], like, options.vocabulary) if there else None
     parts = [train, test, *([validation] if validation else [])]
-    if options.vocabulary is not None:
-        for part in parts:
-            _check_tokens(folder, part.x, options.vocabulary)
     classes = 1 + int(max(part.y.max() for part in parts))
     note = f"{len(files)} clients of {folder.name}"
     names = tuple(file.stem for file in files)
@@ -91,29 +89,33 @@ def _joined(clients: list[Arrays]) -> Arrays:
     return x, y
 
 
-def _read_like(path: Path, first: Path, like: NDArray[np.generic]) -> Rows:
+def _read_like(path: Path, first: Path, like: NDArray[np.generic], vocabulary: int | None) -> Rows:
     x, y = read_rows(path)
-    _check_like(path, x, first, like)
+    _check_like(path, x, first, like, vocabulary)
     if not len(y):
         raise DataError(f"{path}: has no rows")
     return Rows(x, y)
 
 
-def _check_like(path: Path, x: NDArray[np.generic], first: Path, like: NDArray[np.generic]) -> None:
+def _check_like(
+    path: Path, x: NDArray[np.generic], first: Path, like: NDArray[np.generic], vocabulary: int | None
+) -> None:
     if x.shape[1:] != like.shape[1:]:
         raise DataError(
             f"{path}: samples of shape {list(x.shape[1:])}, but {first.name} has {list(like.shape[1:])}"
         )
     if x.dtype != like.dtype:
         raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {like.dtype}")
+    if vocabulary is not None:
+        _check_tokens(path, x, vocabulary)
 
 
-def _check_tokens(folder: Path, x: NDArray[np.generic], vocabulary: int) -> None:
+def _check_tokens(path: Path, x: NDArray[np.generic], vocabulary: int) -> None:
     if x.dtype.kind != "i":
-        raise DataError(f"{folder}: x is {x.dtype}, but data.vocabulary says that it holds token indices")
+        raise DataError(f"{path}: x is {x.dtype}, but data.vocabulary says that it holds token indices")
     low, high = int(x.min(initial=0)), int(x.max(initial=0))
     if low < 0 or high >= vocabulary:
-        raise DataError(f"{folder}: token {high if low >= 0 else low}, expected 0 to {vocabulary - 1}")
+        raise DataError(f"{path}: token {high if low >= 0 else low}, expected 0 to {vocabulary - 1}")
 
 
 def _features(path: Path | str, x: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -126,6 +128,8 @@ def _features(path: Path | str, x: NDArray[np.generic]) -> NDArray[np.generic]:
     bad = np.flatnonzero(~np.isfinite(x).all(axis=tuple(range(1, x.ndim))))
     if len(bad):
         raise DataError(f"{path}: x has nan or inf (first in row {bad[0]})")
+    if max(x.max(initial=0), -x.min(initial=0)) > LARGEST:
+        raise DataError(f"{path}: x has a number that float32 can't hold, expected {LARGEST:.3g} at most")
     return x
 
 

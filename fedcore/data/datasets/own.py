@@ -44,6 +44,12 @@ class OwnOptions(Options):
     scaling: Literal["as_shipped", "minmax", "standard"] = "as_shipped"
     size: tuple[PositiveInt, PositiveInt] | None = None
 
+    @model_validator(mode="after")
+    def _seed_draws_a_share(self) -> Self:
+        if self.seed and isinstance(self.test, str):
+            raise ValueError(f"seed: got {self.seed} beside test '{self.test}', expected it beside a share")
+        return self
+
 
 class TableOptions(OwnOptions):
     """Of ``table`` the path is a csv or parquet file. ``target``: its column of classes, numbers or names.
@@ -64,6 +70,8 @@ class TableOptions(OwnOptions):
         for key in ("features", "categories"):
             if self.image and getattr(self, key):
                 raise ValueError(f"{key}: got {[*getattr(self, key)]}, expected none beside 'image'")
+        if self.size and not self.image:
+            raise ValueError(f"size: got {[*self.size]} without 'image', expected it for images alone")
         for key in ("features", "categories", "image", "client"):
             given = getattr(self, key) or ()
             if self.target in ((given,) if isinstance(given, str) else given):
@@ -173,6 +181,9 @@ def from_arrays(
     where = f"data '{name}'"
     if not isinstance(test, tuple | list) and not (isinstance(test, Real) and 0 < test < 1):
         raise DataError(f"{where}: test: got {shown(test)}, expected test rows, or a share between 0 and 1")
+    for use, pair in {"rows": rows, "test": test}.items():
+        if isinstance(pair, tuple | list) and len(pair) != 2:
+            raise DataError(f"{where}: {use}: got {len(pair)} arrays, expected x and y")
     groups, names = (None, ()) if clients is None else _of_memory(where, clients)
     train = Rows(*checked(f"data '{name}'", *map(np.asarray, rows)), groups)
     if groups is not None and len(groups) != len(train):
@@ -196,7 +207,9 @@ def from_arrays(
 
 def _of_memory(where: str, clients: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return whose row it is as indices, and the clients' names in order, as of a table's column."""
-    groups, names = _coded({where: pd.DataFrame({"clients": np.asarray(clients)})}, "clients")
+    if (ids := np.asarray(clients)).ndim != 1:
+        raise DataError(f"{where}: clients of shape {list(ids.shape)}, expected one for each row")
+    groups, names = _coded({where: pd.DataFrame({"clients": ids})}, "clients")
     return groups[where], names
 
 
@@ -284,7 +297,11 @@ def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray
 
 def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
     if parts[0].dtype != np.uint8:
-        return [x.astype(np.float32) for x in SCALINGS[scaling](*parts)]
+        with np.errstate(over="ignore"):
+            scaled = [x.astype(np.float32) for x in SCALINGS[scaling](*parts)]
+        if not all(np.isfinite(x).all() for x in scaled):
+            raise DataError(f"data.scaling: '{scaling}' makes a number that float32 can't hold")
+        return scaled
     by_channel = channel_statistics(parts[0])
     return [scale_pixels(x, "standard" if scaling == "standard" else "unit", *by_channel) for x in parts]
 
