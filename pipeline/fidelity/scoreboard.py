@@ -247,14 +247,13 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
 def _combined(paper: str, report: pd.DataFrame) -> dict[str, dict[str, bool]]:
     """Return for each claim of a report of readings in which it holds; the text's and the code's by name."""
     known = open_points(paper)
-    keys = [key for key in report if key in known]
+    keys = [str(key) for key in report if key in known]
     named = {"released": [known[key].code for key in keys], "paper": [known[key].paper for key in keys]}
     names = {"-".join(map("_".join, zip(keys, taken, strict=True))): name for name, taken in named.items()}
     answers = {}
-    for line in report[report["row"] == CLAIM].to_dict("records"):
-        sides = (
-            (str(line[side]).split(), side == "in") for side in ("in", "out") if line[side] == line[side]
-        )
+    claims = report.loc[report["row"] == CLAIM, ["column", "in", "out"]].astype(object).fillna("")
+    for line in claims.to_dict("records"):
+        sides = ((line[side].split(), side == "in") for side in ("in", "out"))
         answers[line["column"]] = {names.get(name, name): holds for side, holds in sides for name in side}
     return answers
 

@@ -1,5 +1,6 @@
 """The targets of a study, from its file: what a paper's folder declares, without a line of Python."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
@@ -13,10 +14,10 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Changes, Row, Setting, alike, data_set, rows, settings
+from pipeline.catalogue.grids import Row, Setting, alike, data_set, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
-from pipeline.catalogue.targets import Best, Column, Paper, Query, Target
+from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target
 from pipeline.reports import benchmark, cost, figures, ranks, significance, style
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label

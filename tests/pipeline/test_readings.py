@@ -851,7 +851,7 @@ def test_the_words_at_two_readings_lie_on_no_point_and_not_on_each_other(
     assert not [at for box in boxes for at, place in enumerate(places) if box.contains(*place)]
     assert not boxes[0].overlaps(boxes[-1]) or len(boxes) == 1
     assert all(above.bbox.y0 < box.y0 < box.y1 < above.bbox.y1 for box in boxes)
-    for box, at in zip(boxes, sorted({*marked}), strict=True):
+    for box, at in zip(boxes, marked, strict=False):
         assert box.x0 - 3 < places[at][0] < box.x1 + 3, "a word begins or ends at its point"
 
 
