@@ -112,6 +112,14 @@ def test_without_fairness_clients_weigh_alike(federation: Spec, equal: Spec) -> 
     same(trained(federation, {**fair, "weights": "nk"}), trained(federation, FEDAVG))
 
 
+def test_released_fedprox_has_twice_the_pull(federation: Spec) -> None:
+    released = {**federation, "variant": "released"}
+    twice = trained(federation, {"name": "fedprox", "mu": 0.5})
+    same(trained(released, {"name": "fedprox", "mu": 0.25}), twice)
+    same(trained(federation, {"name": "fedprox", "mu": 0.25, "half": False}), twice)
+    same(trained(released, {"name": "fedprox", "mu": 0.5, "half": True}), twice)
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_nova_with_equal_steps_is_averaging(equal: Spec, momentum: float) -> None:
     same(trained(equal, {"name": "fednova"}, momentum=momentum), trained(equal, FEDAVG, momentum=momentum))

@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcore.engines import Batch, Job
+from fedcore.engines.forward import full_gradient
 from fedcore.execution.runner import Settings, prepare, run
+from fedcore.execution.simulation import advance
 from fedcore.parts import Run, State
-from fedcore.parts.steps import coefficients, make_task, number_of_steps
+from fedcore.parts.steps import coefficients, learning_rates, make_task, number_of_steps
 from fedcore.spec import parse
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracle" / "expected.json").read_text())
@@ -81,20 +83,45 @@ def test_contrastive_gradient_is_the_derivative(seed: int, spec: dict[str, Any])
 
 
 def test_contrastive_loss_by_hand(spec: dict[str, Any]) -> None:
-    """Cross-entropy of two cosine similarities over the temperature; the global model's is the right one."""
+    """Cross-entropy of two cosine similarities over the temperature; the received model's is the right."""
     run, state = prepared(spec, {"name": "moon", "mu": 3.0, "temperature": 0.25})
-    previous = state.model * -0.5 + 0.1
+    received, previous = state.model * 0.9 - 0.05, state.model * -0.5 + 0.1
     state.clients["previous"][0] = previous
-    bound = run.recipe.objective[0].bind(run, state, Job(0, 0, 0, state.model))
+    bound = run.recipe.objective[0].bind(run, state, Job(0, 0, 0, received))
     x = run.problem.clients[0].x[:4]
     phi = torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(4, 16)
     batch = Batch(x, torch.full((4,), 0.25, dtype=torch.float64))
     views = run.problem.model.trainable.views
-    near, far = (run.problem.model.features(views(w), x) for w in (state.model, previous))
+    near, far = (run.problem.model.features(views(w), x) for w in (received, previous))
     similarity = [torch.nn.functional.cosine_similarity(phi, other) / 0.25 for other in (near, far)]
     by_hand = 3.0 * torch.nn.functional.cross_entropy(torch.stack(similarity, 1), torch.zeros(4).long())
     assert bound.feature_loss is not None
     assert float(bound.loss(phi, batch)) == pytest.approx(float(by_hand), rel=1e-12)
+
+
+def test_moon_s_previous_model_is_the_one_that_the_client_sent(spec: dict[str, Any]) -> None:
+    """A client's first round has no previous model, so it trains as in FedAvg."""
+    run, state = prepared(spec, {"name": "moon"})
+    cohort = run.recipe.select.cohort(run, state)
+    tasks = [make_task(run, state, Job(k, slot, 0, state.model)) for slot, k in enumerate(cohort)]
+    uploads = run.engine.train(tasks)
+    advance(run, state)
+    assert tuple(state.clients["previous"]) == cohort
+    for upload in uploads:
+        assert torch.equal(state.clients["previous"][upload.client], upload.model)
+
+
+@pytest.mark.parametrize("averaging", ["nk", "uniform"])
+def test_mime_weighs_the_clients_gradients_as_their_models(averaging: str, spec: dict[str, Any]) -> None:
+    """From zero, the momentum after a round is (1 - beta) c."""
+    run, state = prepared(spec, {"name": "mime", "beta": 0.75, "averaging": averaging})
+    cohort = run.recipe.select.cohort(run, state)
+    assert len({run.problem.sizes[k] for k in cohort}) > 1
+    gradients = [full_gradient(run.engine, state.model, run.problem.clients[k]).numpy() for k in cohort]
+    weights = [run.problem.sizes[k] for k in cohort] if averaging == "nk" else None
+    advance(run, state)
+    expected = 0.25 * np.average(gradients, axis=0, weights=weights)
+    np.testing.assert_allclose(state.server["momentum"].numpy(), expected, rtol=0, atol=1e-14)
 
 
 FLAT = {
@@ -131,6 +158,44 @@ def test_blended_momentum_is_shared_by_the_clients_that_train_a_model_in_turn() 
     state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     (upload,) = run.engine.train([make_task(run, state, Job(0, 0, 0, state.model))])
     np.testing.assert_allclose(5 * upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
+
+
+def test_rates_change_at_the_round_named_and_decay_over_all_steps_of_a_run() -> None:
+    """Client 0 takes three steps a round, client 1 eight."""
+    milestones = {"name": "milestones", "milestones": {3: 0.01}}
+    run, state = prepared(FLAT, {"name": "fedavg"}, lr_schedule=milestones)
+    rates = []
+    for state.round in range(4):
+        rates.append(learning_rates(run, state, 0))
+    assert rates == [[0.05] * 3, [0.05] * 3, [0.01] * 3, [0.01] * 3]
+    run, state = prepared(FLAT, {"name": "fedavg"}, lr_schedule={"name": "inverse_time", "offset": 4.0})
+    for state.round in range(2):
+        for client, steps in enumerate((3, 8)):
+            before = steps * state.round
+            expected = [0.05 / (1 + (before + step) / 4) for step in range(steps)]
+            assert learning_rates(run, state, client) == pytest.approx(expected)
+
+
+def test_slow_momentum_is_in_units_of_the_rate_of_the_first_client_with_rows() -> None:
+    """Client 0 has no rows; client 1 does two steps a round, so round 2 begins at lr / (1 + 2 / 4)."""
+    spec = FLAT | {"partition": {"name": "file", "rows": [[], [0, 1]]}}
+    rates = {"lr": 0.3, "lr_schedule": {"name": "inverse_time", "offset": 4.0}}
+    lengths = {"local_steps": None, "local_epochs": 1, "batch_size": 1}
+    run, state = prepared(spec, {"name": "slowmo", "beta": 0.5}, **rates, **lengths)
+    assert number_of_steps(run, 1) == 2
+    state.round, change = 1, torch.tensor([0.6], dtype=torch.float64)
+    model, past = run.recipe.server.step(run, state, state.model, change, {"m": torch.ones_like(change)})
+    assert past["m"].tolist() == pytest.approx([0.5 - 0.6 / 0.2])
+    assert (model - state.model).tolist() == pytest.approx([0.2 * 2.5])
+
+
+@pytest.mark.parametrize(("keys", "kept"), [({}, 0.0), ({"beta_local": 0.3}, 0.5), ({"beta_local": 0}, 0.8)])
+def test_the_server_s_momentum_leaves_out_what_clients_followed(keys: dict[str, Any], kept: float) -> None:
+    """FedADC: m <- (beta - beta_local) m - D / gamma; clients follow all of it unless told otherwise."""
+    run, state = prepared(FLAT, {"name": "fedadc", "beta": 0.8, **keys})
+    change = torch.tensor([0.1], dtype=torch.float64)
+    _, past = run.recipe.server.step(run, state, state.model, change, {"m": torch.ones_like(change)})
+    assert past["m"].tolist() == pytest.approx([kept - 0.1 / 0.05])
 
 
 def by_hand_feddc(alpha: float, rounds: int) -> float:
