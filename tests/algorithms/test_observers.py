@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fedcore.base.errors import SpecError
+from fedcore.base.rng import Streams
 from fedcore.execution import integrity
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
-from fedcore.parts.observers.risk import risk_terms
+from fedcore.parts.discrepancy import mmd
+from fedcore.parts.observers.risk import discrepancies, risk_terms
 from fedcore.spec import parse
 from pipeline.catalogue import codehash
 
@@ -89,12 +92,33 @@ def test_features_are_those_of_the_clients_own_models(spec: Values, digits: Path
     assert kept["label"].tolist() == y[rows].tolist()
 
 
+def test_features_of_a_client_do_not_depend_on_who_else_trains(spec: Values) -> None:
+    spec["training"] = {**spec["training"], "rounds": 1}
+    both, alone = (
+        run(observed({**spec, "participation": {"cohorts": [who]}}, features=None)).arrays["features"]
+        for who in ([0, 3], [3])
+    )
+    np.testing.assert_array_equal(both["features"][both["client"] == 3], alone["features"])
+
+
+def test_mixtures_of_two_models_are_57_unless_asked_for_otherwise(spec: Values) -> None:
+    named = parse(observed(spec, between=None)).resolved()["evaluation"]["observe"]
+    assert named == {"between": {"points": 57}}, "2.5 per cent apart, as both models are among them"
+
+
 def test_features_of_all_rows_of_small_clients(linear: Values, digits: Path) -> None:
     kept = run(observed(linear, features={"rows": 100_000})).arrays["features"]
     clients = [client(digits, k) for k in range(5)]
     np.testing.assert_array_equal(kept["features"], np.concatenate([x for x, _ in clients]).astype(float))
     np.testing.assert_array_equal(kept["label"], np.concatenate([y for _, y in clients]))
     np.testing.assert_array_equal(kept["client"], np.repeat(range(5), [len(y) for _, y in clients]))
+
+
+def test_features_are_in_the_order_of_clients_whichever_model_they_trained(spec: Values) -> None:
+    turns = {**spec, "algorithm": {"name": "radfed", "redistributions": 2}}
+    turns["participation"] = {"assignments": [[0, 2], [4, 1]]}
+    kept = run(observed(turns, features={"rows": 3})).arrays["features"]
+    assert kept["client"].tolist() == [1, 1, 1, 4, 4, 4]
 
 
 def test_features_of_the_mixture_are_those_of_the_same_rows_under_the_global_model(
@@ -151,6 +175,60 @@ def test_terms_of_the_bound_against_numpy(linear: Values, digits: Path) -> None:
         "model": {"name": "linear", "init": "zeros"},
     }
     assert run(observed(first, risk=None)).tables["risk"][0]["discrepancy"] == pytest.approx(0, abs=1e-12)
+
+
+def test_terms_of_the_bound_by_hand() -> None:
+    """Two classes, B = 3 + 4; features of norms 3 and 13 in one and three rows."""
+    head = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+    phi = [np.array([[1.0, 2.0, 2.0]]), np.array([[0.0, 3.0, 4.0], [0.0, 0.0, 0.0], [0.0, 0.0, 12.0]])]
+    first, second = 7 * 2**0.5 * 3, 7 * 2**0.5 * 13 / 3
+    terms = risk_terms(head, phi, np.array([0.25, 0.75]), np.array([0.5, 0.5]))
+    assert terms == pytest.approx(
+        {
+            "agnostic_complexity": (first + second) / 2,
+            "agnostic_deviation": ((0.25 / 0.25 + 0.25 / 0.75) / 4) ** 0.5,
+            "approximation": 7 * 2**0.5 / 4 * (9 + 169) ** 0.5 + 0.5,
+            "federated": 0.25 * (first + 1) + 0.75 * (second + 3**-0.5),
+        }
+    )
+
+
+def test_the_discrepancy_is_over_the_global_model_and_those_that_clients_sent(
+    linear: Values, digits: Path
+) -> None:
+    """A server that goes ten times as far as its clients has the largest gaps, one that stays the least."""
+    linear["training"] = {**linear["training"], "rounds": 1}
+    clients = [client(digits, k) for k in range(5)]
+    p = np.array([len(y) for _, y in clients]) / 400
+
+    def losses(parameters: Values) -> list[float]:
+        scores = [x @ parameters["weight"].T + parameters["bias"] for x, _ in clients]
+        each = zip(scores, clients, strict=True)
+        return [float((np.log(np.exp(z).sum(1)) - z[range(len(y)), y]).mean()) for z, (_, y) in each]
+
+    sent = [run({**linear, "participation": {"cohorts": [[k]]}}).parameters for k in (0, 3)]
+    for server_lr in (1e-9, 10.0):
+        algorithm = {"name": "fedavgm", "beta": 0, "server_lr": server_lr}
+        spec = {**linear, "algorithm": algorithm, "participation": {"cohorts": [[0, 3]]}}
+        result = run(observed(spec, risk=None))
+        gaps = discrepancies(np.array([*map(losses, (result.parameters, *sent))]), p)
+        assert result.tables["risk"][1]["discrepancy"] == pytest.approx(p @ gaps, rel=1e-6)
+
+
+def test_the_mmd_of_the_bound_is_between_drawn_rows_of_each_client_and_of_all(
+    linear: Values, digits: Path
+) -> None:
+    """Features of a linear model are its inputs; of 100 rows or fewer, all are taken."""
+    inputs = [torch.from_numpy(client(digits, k)[0].astype(float)) for k in range(5)]
+    everything, table = torch.cat(inputs), run(observed(linear, risk={"every": 6})).tables["risk"]
+    assert [row["round"] for row in table] == [0, 6]
+    for row in table:
+        total = 0.0
+        for k, rows in enumerate(inputs):
+            rng = Streams(linear["seed"]).get("risk points", int(row["round"]), k)
+            drawn = [points[rng.permutation(len(points))[:100]] for points in (rows, everything)]
+            total += len(rows) / 400 * mmd("kernel", *drawn)
+        assert row["mmd"] == pytest.approx(total, rel=1e-9)
 
 
 def test_files_are_sealed_and_survive_an_interruption(spec: Values, tmp_path: Path) -> None:
@@ -221,6 +299,9 @@ def test_the_loss_between_two_models_has_both_and_their_mean(linear: Values, sam
     assert mean < (first + second) / 2
     alone = run({**spec, "participation": {"cohorts": [[1]]}})
     assert second == pytest.approx(alone.rows[-1]["train_loss"])
+    received, sent = (alone.tables["between"][place]["train_loss"] for place in (2, 12))
+    assert sent == pytest.approx(second)
+    assert (received == pytest.approx(alone.rows[0]["train_loss"])) == same, "the client's own start"
 
 
 def test_own_starts_are_drawn_for_each_client(linear: Values) -> None:

@@ -14,7 +14,7 @@ from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
 from fedcore.engines.forward import full_gradient
 from fedcore.engines.problem import Block, Problem
 from fedcore.execution.runner import run
-from fedcore.execution.simulation import simulate
+from fedcore.execution.simulation import advance, simulate
 from fedcore.models.cnn import Cnn
 from fedcore.models.dense import linear, perceptron
 from fedcore.models.lstm import Lstm
@@ -70,6 +70,28 @@ def test_weight_norms(rff: Values) -> None:
         assert not added(term, torch.zeros_like(state.model)).any()
 
 
+def test_the_weight_norm_of_a_model_without_matrices_is_of_all_parameters() -> None:
+    spec = {
+        "data": {"name": "quadratics"},
+        "model": {"name": "scalar_quadratic"},
+        "training": {"rounds": 1, "batch_size": "full", "lr": 0.1},
+        "dtype": "float64",
+    }
+    term, _, state = bound(spec, WeightNorm(0.3), gamma=0)
+    assert added(term, torch.full_like(state.model, -2.0)).tolist() == pytest.approx([-0.3])
+
+
+def test_the_trace_norm_has_no_gradient_along_singular_values_of_nothing(rff: Values) -> None:
+    """A head of rank one, which rounding gives other singular values too: the gradient is u v^T."""
+    term, setup, state = bound(rff, TraceNorm(0.3))
+    layout = setup.problem.model.trainable
+    u, v = (torch.randn(n, dtype=torch.float64) for n in layout.shapes["weight"])
+    w = state.model.clone()
+    layout.views(w)["weight"].copy_(torch.outer(u, v))
+    expected = 0.3 * torch.outer(u / u.norm(), v / v.norm())
+    torch.testing.assert_close(layout.views(added(term, w))["weight"], expected, rtol=0, atol=1e-12)
+
+
 def test_trace_norm(rff: Values) -> None:
     term, setup, state = bound(rff, TraceNorm(0.3))
     layout = setup.problem.model.trainable
@@ -111,6 +133,17 @@ def test_feature_terms_in_closed_form(term: Term, algorithm: Values, rff: Values
     torch.testing.assert_close(gradient(phi, padded)[:5], gradient(phi[:5], alone), rtol=0, atol=1e-12)
     assert not gradient(phi, padded)[5:].any()
     torch.testing.assert_close(loss(phi, padded), loss(phi[:5], alone), rtol=0, atol=1e-12)
+
+
+def test_points_of_the_mixture_are_drawn_for_each_client_and_round(rff: Values) -> None:
+    term = MmdToMixture(0.4, 20, "kernel")
+    _, setup, state = bound(rff, term)
+    phi = torch.randn(7, 12, dtype=torch.float64)
+    batch = Batch(phi, torch.full((7,), 1 / 7, dtype=torch.float64))
+    for state.round, client in ((0, 1), (0, 2), (4, 1)):
+        points = draw_mixture(state, 20, setup.streams.get("mixture", state.round, client))
+        loss = term.bind(setup, state, Job(client, 0, 0, state.model)).loss(phi, batch)
+        assert float(loss) == pytest.approx(0.4 * mmd("kernel", phi, points), rel=1e-12)
 
 
 def test_kernel_mmd_tells_distributions_apart() -> None:
@@ -237,6 +270,18 @@ def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
     assert [row["round"] for row in rows] == [0, 4, 6]
     assert all(0 < row["mmd"] < 1.5 for row in rows)
     assert len({row["mmd"] for row in rows}) == 3
+
+
+def test_distances_in_history_are_drawn_for_each_client_and_round(rff: Values) -> None:
+    setup, state = started({**rff, "algorithm": {"name": "fedavgr"}})
+    for round in (0, 1):
+        weights, total = state.server["density_weights"].tolist(), 0.0
+        for client, weight in enumerate(weights):
+            rng = setup.streams.get("density distance", round, client)
+            points = draw(state.server["density"][client].expand(100, -1, -1), rng)
+            total += weight * mmd("kernel", points, draw_mixture(state, 100, rng))
+        assert state.values["mmd"] == pytest.approx(total, rel=1e-12)
+        advance(setup, state)
 
 
 def test_discrepancy_is_the_largest_gap_of_losses() -> None:
