@@ -25,6 +25,8 @@ from fedcore.parts import Message, Plan, Run, State
 from fedcore.parts.aggregate import averaging
 from fedcore.parts.loop import Client, LocalTraining
 from fedcore.parts.objective import Proximal
+from fedcore.parts.schedule import Redistribution
+from fedcore.parts.select import Assignments
 
 Values = dict[str, Any]
 CPU = Settings(device="cpu")
@@ -157,6 +159,36 @@ def test_noise_follows_from_the_seed(spec: Values) -> None:
     first, again = (fedcore.run(spec, None, CPU, False).rows for _ in range(2))
     plain = fedcore.run(own(spec, PlainSgd()), None, CPU, False).rows
     assert first == again != plain
+
+
+@dataclass(frozen=True)
+class Noting(LocalTraining):
+    """Trains nothing, and notes what PyTorch draws and the type that a model computes in."""
+
+    drawn: list[float]
+    types: set[torch.dtype]
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        self.drawn.append(float(torch.rand(())))
+        self.types.update(model(x).dtype for x, _ in batches)
+        return model
+
+
+def test_each_visit_of_a_client_draws_anew(spec: Values) -> None:
+    """A model may come to the same client twice in a round."""
+    part = Noting([], set())
+    select = Assignments(redistributions=2)
+    spec = own(spec, part, schedule=Redistribution(select), select=select)
+    spec |= {"participation": {"assignments": [[0], [0]]}}
+    fedcore.run(spec, None, CPU, False)
+    assert len(set(part.drawn)) == 2 * spec["training"]["rounds"]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_a_loop_computes_in_the_precision_asked_for(spec: Values, precision: str, dtype: torch.dtype) -> None:
+    part = Noting([], set())
+    fedcore.run(own(spec, part) | {"precision": precision}, None, CPU, False)
+    assert part.types == {dtype}
 
 
 def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:

@@ -13,12 +13,14 @@ from scipy.spatial.distance import pdist
 
 from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
+from fedcore.engines.sample_gradients import batch_norms
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, run
-from fedcore.execution.simulation import simulate
+from fedcore.execution.simulation import advance, simulate
 from fedcore.parts import State
 from fedcore.parts.schedule import Clustered, distances, train_pooled
+from fedcore.parts.select import Importance, cohort_size
 
 Values = dict[str, Any]
 EVERY = [
@@ -99,6 +101,16 @@ def test_redistribution_follows_its_assignments(spec: Values) -> None:
     equal_models(travelled, visits)
 
 
+@pytest.mark.parametrize(
+    ("fraction", "size"), [(0.01, 1), (0.29, 1), (0.3, 2), (0.5, 3), (0.69, 3), (1.0, 5)]
+)
+def test_a_cohort_is_the_nearest_number_of_clients_and_half_a_client_one_more(
+    spec: Values, fraction: float, size: int
+) -> None:
+    setup, _ = prepared(using(spec, {"name": "fedavg"}, participation={"fraction": fraction}))
+    assert cohort_size(setup) == size
+
+
 def test_redistribution_draws_distinct_clients_anew(spec: Values) -> None:
     setup, state = prepared(using(spec, {"name": "radfed", "redistributions": 4}))
     for round in range(3):
@@ -134,6 +146,17 @@ def test_importance_survives_degenerate_scores(spec: Values, bad: float) -> None
     assert len(set(setup.recipe.select.cohort(setup, state))) == 3
 
 
+def test_an_infinite_score_counts_as_the_largest_and_none_as_a_small_chance(spec: Values) -> None:
+    setup, state = started(using(spec, {"name": "radfed_i"}))
+    select = setup.recipe.select
+    assert isinstance(select, Importance)
+    state.server["importance"] = torch.tensor([np.inf, 4.0, 0.0, 1.0, 3.0], dtype=torch.float64)
+    probabilities = select.probabilities(setup, state)
+    assert probabilities is not None
+    assert probabilities[[0, 1, 3, 4]] == pytest.approx(np.array([4, 4, 1, 3]) / 12)
+    assert 0 < probabilities[2] < 1e-9
+
+
 def test_importance_scores_accumulate(spec: Values) -> None:
     """gamma = 0 keeps the first scores; a client that was never drawn keeps its own."""
     kept = finished(using(spec, {"name": "radfed_i", "redistributions": 2, "gamma": 0.0}))
@@ -142,6 +165,18 @@ def test_importance_scores_accumulate(spec: Values) -> None:
     moved = finished(using(spec, {"name": "radfed_i", "redistributions": 2}, participation=given))
     unmoved = [score == 1.0 for score in moved.server["importance"].tolist()]
     assert unmoved == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_scores_of_batches_are_of_other_batches_in_each_inner_round(spec: Values, stage: int) -> None:
+    """A model that visits client 1 alone; with gamma = 1 its last score counts."""
+    algorithm = {"name": "radfed_i", "redistributions": stage + 1, "score": "batch", "gamma": 1.0}
+    given = {"participation": {"assignments": [[1]]}, "dtype": "float64"}
+    setup, state = started(using(spec, algorithm, **given))
+    advance(setup, state)
+    rng = setup.streams.get(f"score batches/{stage}", 0, 1)
+    norms = batch_norms(setup.engine, state.model, setup.problem.clients[1], 16, rng)
+    assert float(state.server["importance"][1]) == pytest.approx(float(norms.mean()), rel=1e-9)
 
 
 def test_fresh_full_updates_of_one_client_are_sequential_training(spec: Values) -> None:

@@ -126,6 +126,18 @@ def test_deltas_that_start_at_zero_cost_nothing_beforehand(spec: dict[str, Any])
     assert zero.rows[1]["bytes_down"] == CLIENTS * (model + CLIENTS * delta)
 
 
+def test_scores_of_the_first_model_are_sent_before_the_first_round(spec: dict[str, Any]) -> None:
+    for variant, scored, clients in (
+        ("paper", None, 0),
+        ("paper", True, CLIENTS),
+        ("released", None, CLIENTS),
+    ):
+        algorithm = {"name": "radfed_i", "redistributions": 2, "scored_start": scored}
+        result = ran({**spec, "variant": variant}, algorithm)
+        assert result.rows[0]["bytes_up"] == clients * 4
+        assert result.rows[0]["bytes_down"] == clients * result.summary["parameters"] * 4
+
+
 @pytest.mark.parametrize(
     ("density", "rows", "down"), [("gaussian", 2, CLIENTS * 2 * FEATURES + CLIENTS), ("mean", 1, FEATURES)]
 )
