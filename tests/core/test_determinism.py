@@ -23,8 +23,9 @@ from fedcore.base.rng import Streams
 from fedcore.execution import checkpoint
 from fedcore.execution.batch import execute
 from fedcore.execution.integrity import CHECKPOINT
-from fedcore.execution.runner import Settings, run
+from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import State
+from fedcore.spec import parse
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
 STATEFUL: list[dict[str, Any]] = [
@@ -67,6 +68,17 @@ def test_a_repetition_draws_all_but_the_partition_anew(spec: dict[str, Any]) -> 
         (seed, again): Streams(seed, again).get("x").random() for seed in (1, 2, 11) for again in (0, 1, 11)
     }
     assert len({*drawn.values()}) == len(drawn)
+
+
+def test_a_repetition_keeps_the_clients_that_were_drawn_and_the_noise_on_their_rows(
+    spec: dict[str, Any],
+) -> None:
+    spec["partition"] = {"name": "iid", "clients": 4, "noise": 0.5}
+    made = [prepare(parse({**spec, "repetition": again}), Settings()) for again in (0, 1)]
+    (first, identity, _), (other, same, _) = made
+    assert identity["partition_sha256"] == same["partition_sha256"]
+    assert torch.equal(first.problem.train.x, other.problem.train.x)
+    assert not torch.equal(first.problem.start, other.problem.start)
 
 
 def test_command_line_gives_the_bytes_of_the_library(spec: dict[str, Any], tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ def test_rows_and_columns_follow_the_evaluation(linear: dict[str, Any], tmp_path
     assert sum(int(row["bytes_up"]) for row in sparse) == sum(int(row["bytes_up"]) for row in dense)
 
 
+def test_the_best_round_is_the_first_of_equals(linear: dict[str, Any]) -> None:
+    linear["training"] = {**linear["training"], "lr": 1e-12}
+    result = run(linear)
+    assert len({row["test_accuracy"] for row in result.rows}) == 1
+    assert result.summary["best"]["round"] == 0
+
+
 def test_bytes_of_fedavg(linear: dict[str, Any]) -> None:
     summary = run(linear).summary
     cohort, rounds, numbers = 3, 6, 650
