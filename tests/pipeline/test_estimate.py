@@ -133,6 +133,7 @@ WORK = {
         ({"partition": {"clients": 120_000}}, trained(600_000, 600_000, 300_000)),
         ({"algorithm": {"name": "moon"}}, forward(5 * 300_000)),
         ({"algorithm": {"name": "mime", "beta": 0.9}}, OFFSET3 | forward(6 * 300_000 + 3 * 150_000)),
+        ({"algorithm": {"name": "mime", "lite": True}}, OFFSET3 | forward(3 * 300_000 + 3 * 150_000)),
         ({"algorithm": {"name": "scaffold", "option": 1}}, OFFSET | forward(3 * 300_000 + 3 * 150_000)),
         ({"algorithm": {"name": "scaffold", "option": 2}}, OFFSET),
         ({"algorithm": {"name": "qfedavg"}}, forward(3 * 300_000 + 150_000)),

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from pretended import one_line
@@ -22,6 +24,7 @@ from pipeline.papers import build_catalogue, published
 from pipeline.papers.radfed.settings import SETTINGS, metric_of
 from pipeline.papers.radfed.tables import example, late_score_of, relative_to_fedavg, score_of
 from pipeline.reports.drawings import Inputs
+from pipeline.reports.pooling import pooled, skew, variation
 from pipeline.reports.results import RunFacts, read
 from pipeline.reports.tables import Table, tidy
 
@@ -271,3 +274,18 @@ def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> N
 def test_statistics_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"before/stats\.json: expected 'label_counts'"):
         example.draw(found(tmp_path, {"before": None, "after": None}))
+
+
+def test_a_model_may_visit_a_client_again_and_a_cohort_has_it_once() -> None:
+    facts: Any = SimpleNamespace(statistics={"label_counts": [[10, 0], [0, 30]]}, run=SimpleNamespace(seed=0))
+    assert (pooled(facts, 2) == [10, 30]).all()
+    groups, often = np.unique(pooled(facts, 2, again=True), axis=0, return_counts=True)
+    assert groups.tolist() == [[0, 60], [10, 30], [20, 0]]
+    assert often / often.sum() == pytest.approx([0.25, 0.5, 0.25], abs=0.06)
+    assert sorted(map(tuple, np.unique(pooled(facts, 1), axis=0).tolist())) == [(0, 30), (10, 0)]
+
+
+def test_what_models_see_is_in_per_cent_of_the_largest_skew_and_of_the_mean_size() -> None:
+    assert skew(np.array([[3, 6], [1, 2]])) == 0
+    assert skew(np.eye(4, dtype=np.int64)) == pytest.approx(75), "100 in the limit of ever more classes"
+    assert variation(np.array([[10, 0], [0, 30]])) == pytest.approx(50)

@@ -14,7 +14,9 @@ import pytest
 
 from fedcore.base.options import validate
 from pipeline.catalogue.grids import settings
+from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import StudyParams
+from pipeline.reports import sensitivity as ways
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.standings import Board, BoardContent
 from pipeline.reports.trials import Plan, late_mean
@@ -42,8 +44,8 @@ STUDY: dict[str, Any] = {
 Score = Callable[[str, str], float]
 
 
-def planned() -> Plan:
-    params = validate(StudyParams, copy.deepcopy(STUDY), "")
+def planned(changes: dict[str, Any] | None = None) -> Plan:
+    params = validate(StudyParams, overlay(copy.deepcopy(STUDY), changes or {}), "")
     assert params.benchmark
     names = {"fedavg": "FedAvg", "fedprox": "FedProx", "fedadam": "FedAdam", "prox_adam": "ProxAdam"}
     return Plan("bench", params, params.benchmark, settings(params), names)
@@ -99,6 +101,64 @@ def test_one_data_set_may_carry_a_method() -> None:
     assert {"each setting alike", "ratios of errors"} <= {*rows}
 
 
+def counted(plan: Plan, frame: pd.DataFrame) -> Any:
+    """Return the methods' effects by the way of counting."""
+    target = sensitivity(plan, {})["sensitivity"]
+    assert isinstance(target, Board)
+    return target.say(plan, frame).frame.set_index(["row", "column"])["mean"]
+
+
+def test_ratios_of_errors_are_logarithms_and_no_error_counts_as_a_hundredth_of_a_point() -> None:
+    """The mean of the last two rounds is half a point below the last one."""
+    plan = planned()
+    effect = counted(plan, lines(plan, of_sets))["ratios of errors"]
+    assert effect["fedadam"] == pytest.approx(np.log(30.5 / 28.5))
+    perfect = {"fedadam": 100.5, "prox_adam": 100.4}
+    effect = counted(plan, lines(plan, lambda method, dataset: perfect.get(method, 70.5)))["ratios of errors"]
+    assert effect["fedadam"] == pytest.approx(np.log(30 / 0.01))
+    assert effect["prox_adam"] == pytest.approx(np.log(30 / 0.1))
+
+
+def test_settings_of_one_data_set_count_together_unless_each_counts_alike() -> None:
+    """FedProx gains 9 and 3 in two settings of MNIST, and nothing elsewhere."""
+    plan = planned({"datasets": {"mnist": {"splits": {"t": {"name": "iid"}}}}})
+    frame = lines(plan, of_sets)
+    frame["score"] -= 6.0 * ((frame["method"] == "fedprox") & (frame["workload"] == "mnist-t"))
+    effect = counted(plan, frame)
+    assert effect["as on the board", "fedprox"] == pytest.approx((9 + 3) / 2 / 3)
+    assert effect["each setting alike", "fedprox"] == pytest.approx((9 + 3) / 4)
+
+
+def test_the_last_round_counts_whatever_was_reached_before() -> None:
+    plan = planned()
+    frame = lines(plan, of_sets)
+    frame["curve"] = [
+        curve.where(curve.index < 10, curve - 4.0 * (method == "fedadam"))
+        for method, curve in zip(frame["method"], frame["curve"], strict=True)
+    ]
+    assert counted(plan, frame)["after the last round", "fedadam"] == pytest.approx(2.0 - 4.0)
+
+
+@pytest.mark.parametrize(
+    ("many", "word"),
+    [
+        ([-0.8, 0.29, 1.4], "not limited"),
+        ([-0.8, 0.3, 1.4], "limited"),
+        ([0.0, -1.0, 1.0], "limited"),
+    ],
+    ids=["less than 0.3 points", "0.3 points", "another order"],
+)
+def test_a_board_is_limited_by_a_gain_or_by_another_order(
+    many: list[float], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = pd.Series(many, METHODS[:3]), pd.Series([-1.0, 0.0, 1.0], METHODS[:3])
+    monkeypatch.setattr(ways, "_fewer_trials", lambda plan: {"2 of 4 trials": found})
+    plan = planned()
+    target = sensitivity(plan, {})["sensitivity"]
+    assert isinstance(target, Board)
+    assert f"The board is {word} by tuning" in target.say(plan, lines(plan, of_sets)).note
+
+
 def test_what_costs_more_stops_earlier() -> None:
     """ProxAdam spends five times as much: of ten rounds two are left."""
     _, frame = said("sensitivity", of_sets, {"prox_adam": 5.0, "fedadam": 0.5})
@@ -145,3 +205,22 @@ def test_the_board_says_whether_tuning_limits_it(
     assert isinstance(crossed, Board)
     frame = crossed.say(plan, lines(plan, of_sets)).frame.set_index(["row", "column"])
     assert frame.loc[("plain, any trial", "adam"), "mean"] == pytest.approx(2.0)
+
+
+def test_a_setting_counts_without_a_choice_once_all_trials_of_all_pairs_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each server gains a point; one trial of ProxAdam on MNIST is missing."""
+    plan = planned()
+    trials = {
+        (method, place): tuple((0, 70.0 + method.endswith("adam"), number) for number in range(4))
+        for method, place in product(METHODS, plan.places)
+    }
+    trials["prox_adam", "mnist-s"] = trials["prox_adam", "mnist-s"][:3]
+    monkeypatch.setattr(Plan, "measured", lambda plan, stage: trials)
+    crossed = sensitivity(plan, {})["factorial"]
+    assert isinstance(crossed, Board)
+    frame = crossed.say(plan, lines(plan, of_sets)).frame.set_index(["row", "column"])
+    assert frame.loc[("plain, any trial", "adam"), "mean"] == pytest.approx(1.0)
+    assert frame.loc[("plain, any trial", "adam"), "n"] == 2
+    assert frame.loc[("plain, tuned", "adam"), "n"] == 3

@@ -16,7 +16,7 @@ from fedcore.parts import State, select
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
-from pipeline.catalogue.specification import cohort_size, worth
+from pipeline.catalogue.specification import cohort_size, training_clients, worth
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.papers.radfed.settings import SETTINGS
 
@@ -79,6 +79,25 @@ def test_the_cohort_is_the_one_that_a_run_has(scale: str, column: str) -> None:
     run = catalogue(scale).cells("radfed", "table3")["fedasync", column][0]
     prepared, _, _ = runner.prepare(parse(dict(run.spec)), runner.Settings())
     assert cohort_size(run.spec) == select.cohort_size(prepared)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "size"), [(0.01, 1), (0.29, 1), (0.3, 2), (0.5, 3), (0.69, 3), (1.0, 5)]
+)
+def test_parameters_round_a_cohort_as_runs_do(fraction: float, size: int) -> None:
+    assert cohort_size({"participation": {"fraction": fraction}, "partition": {"clients": 5}}) == size
+
+
+@pytest.mark.parametrize(
+    ("fold", "left"), [({}, 5), ({"index": 1}, 5), ({"index": 2}, 6), ({"index": 3}, 6), ({"rotation": 3}, 6)]
+)
+def test_clients_that_a_fold_leaves_are_counted_before_any_are_drawn(
+    fold: Values, left: int, spec: Values
+) -> None:
+    """Of 11 clients in four sets, the last of two, one set is held out to test, another to validate."""
+    divided = {"name": "iid", "clients": 11, "fold": {"of": 4, "index": 0} | fold}
+    run, _, _ = runner.prepare(parse({**spec, "partition": divided}), runner.Settings())
+    assert training_clients(run.spec.resolved()) == len(run.problem.clients) == left
 
 
 def test_a_number_of_clients_that_only_the_files_tell_is_asked_for() -> None:
