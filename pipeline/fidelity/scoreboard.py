@@ -251,8 +251,8 @@ def _combined(paper: str, report: pd.DataFrame) -> dict[str, dict[str, bool]]:
     named = {"released": [known[key].code for key in keys], "paper": [known[key].paper for key in keys]}
     names = {"-".join(map("_".join, zip(keys, taken, strict=True))): name for name, taken in named.items()}
     answers = {}
-    claims = report.loc[report["row"] == CLAIM, ["column", "in", "out"]].astype(object).fillna("")
-    for line in claims.to_dict("records"):
+    decided = report.loc[report["row"] == CLAIM, ["column", "in", "out"]].astype(object).fillna("")
+    for line in decided.to_dict("records"):
         sides = ((line[side].split(), side == "in") for side in ("in", "out"))
         answers[line["column"]] = {names.get(name, name): holds for side, holds in sides for name in side}
     return answers

@@ -182,13 +182,13 @@ def test_terms_of_the_bound_by_hand() -> None:
     head = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
     phi = [np.array([[1.0, 2.0, 2.0]]), np.array([[0.0, 3.0, 4.0], [0.0, 0.0, 0.0], [0.0, 0.0, 12.0]])]
     first, second = 7 * 2**0.5 * 3, 7 * 2**0.5 * 13 / 3
-    terms = risk_terms(head, phi, np.array([0.25, 0.75]), np.array([0.5, 0.5]))
+    terms = risk_terms(head, phi, np.array([0.5, 0.5]))
     assert terms == pytest.approx(
         {
             "agnostic_complexity": (first + second) / 2,
             "agnostic_deviation": ((0.25 / 0.25 + 0.25 / 0.75) / 4) ** 0.5,
             "approximation": 7 * 2**0.5 / 4 * (9 + 169) ** 0.5 + 0.5,
-            "federated": 0.25 * (first + 1) + 0.75 * (second + 3**-0.5),
+            "federated": 0.5 * (first + 1) + 0.5 * (second + 3**-0.5),
         }
     )
 
