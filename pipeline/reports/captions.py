@@ -138,7 +138,9 @@ def origin_of(runs: Collection[RunFacts]) -> str:
     days = [str(run.timing["finished"])[:10] for run in runs if run.timing and "finished" in run.timing]
     parts = [f"commit {at}" if (at := commit()) else "", f"newest run {max(days)}" if days else ""]
     words = ", ".join(filter(None, parts))
+    devices = {run.timing.get("device") for run in runs if run.timing}
     sentences = (
+        "Some runs were made on a CPU, others on a GPU." if {"cpu", "cuda"} <= devices else "",
         f"Forward and backward passes{some} in bfloat16." if any(reduced) else "",
         f"{words[0].upper()}{words[1:]}." if words else "",
     )

@@ -86,9 +86,9 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, str(sets)]), link)))
     note = (
-        f"Points against {plan.labels[base]} with 95% intervals; better and worse: by more than "
-        f"{plan.benchmark.margin:g} points, surely; of fewer than {FEWEST} data sets nothing is decided. "
-        f"Cases aren't corrected for how many there are. {_left_out(plan, runs)}"
+        f"Points against {plan.labels[base]} with 95% intervals; better and worse: the whole interval lies "
+        f"beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} data sets nothing is decided. "
+        f"Neither cases nor methods are corrected for how many there are. {_left_out(plan, runs)}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
@@ -102,7 +102,7 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     return (
-        f"undecided: none is surely ahead of {base}"
+        f"undecided: none is ahead of {base} by its interval"
         if verdicts["undecided"]
         else f"take {base}: none is ahead of it"
     )
@@ -142,7 +142,7 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> BoardContent:
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
-        f"Holds: surely more than {margin:g} points ahead; fails: surely not; undecided: neither, "
+        f"Holds: the whole interval lies above {margin:g} points; fails: below; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)

@@ -62,6 +62,7 @@ class Drawing(Target):
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         lacks = captions.diverged(gone, style.labels(sources), sources.cells)
         runs = each_once(cells)
+        origin = origin_of(runs if self.needs == "runs" else ())
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
@@ -69,7 +70,7 @@ class Drawing(Target):
             notes = [(paper.datasets.get(run.run.dataset, run.run.dataset), *run.notes) for run in runs]
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
             texts = (f"{self.title}.", *sentences, lacks)
-            caption = captions.compose(texts, self.published, paper, scale, variant, notes, origin_of(runs))
+            caption = captions.compose(texts, self.published, paper, scale, variant, notes, origin)
             figures.write(sources, figure, frame, caption, outputs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from statistics import fmean
@@ -92,14 +92,18 @@ class Grid:
         return replace(self, rows=tuple(rows))
 
 
-def printed_column(lines: Iterable[Line], compared: Comparison, decimals: int) -> dict[str, PrintedCell]:
-    """Return the printed cell of each row of a column, given its lines and its rows against the best one."""
+def printed_column(
+    lines: Iterable[Line], compared: Comparison, decimals: int, apart: Callable[[str], bool] | None = None
+) -> dict[str, PrintedCell]:
+    """Return the printed cell of each row of a column, given its lines and its rows against the best one.
+
+    Rows ``apart`` are never the best.
+    """
     by_row = {str(line["row"]): line for line in lines}
     means = {row: _own_mean(line, decimals) for row, line in by_row.items()}
     best = means.get(compared.best or "")
-    return {
-        row: _printed(line, means[row] == best, compared.p.get(row), decimals) for row, line in by_row.items()
-    }
+    leads = {row: mean == best and not (apart and apart(row)) for row, mean in means.items()}
+    return {row: _printed(line, leads[row], compared.p.get(row), decimals) for row, line in by_row.items()}
 
 
 def _own_mean(line: Line, decimals: int) -> str:

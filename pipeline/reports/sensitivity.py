@@ -29,8 +29,14 @@ def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
 
 
 def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
+    scores = complete(plan, run_scores)
+    scores = scores[scores["workload"].isin(scores.loc[scores["method"] == plan.benchmark.base, "workload"])]
+    if scores.empty:
+        return BoardContent(
+            pd.DataFrame(columns=COLUMNS), AGREEMENT, [], "No setting has all runs of the base."
+        )
     lines, rows = [], []
-    for way, (before, after) in {**_ways(plan, complete(plan, run_scores)), **_fewer_trials(plan)}.items():
+    for way, (before, after) in {**_ways(plan, scores), **_fewer_trials(plan)}.items():
         before, after = before.dropna().align(after.dropna(), join="inner")
         tau, up = _tau(before, after), after.rank() - before.rank()
         lines += [(way, "tau", tau, len(up)), *((way, name, value, None) for name, value in after.items())]

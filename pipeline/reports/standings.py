@@ -235,7 +235,7 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
             line |= {"effect": effect.mean, "interval": interval, "low": effect.low, "high": effect.high}
             line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "sets": str(effect.sets)}
             line |= {"wins": effect.wins}
-        if effect or name == benchmark.base:
+        if effect or (name == benchmark.base and name in complete_runs["method"].array):
             line |= {key: float((costs[key][name] / costs[key][benchmark.base]).mean()) for key in COSTLY}
         if name in worth:
             best = list(worth[name].values())

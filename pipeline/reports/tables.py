@@ -108,7 +108,8 @@ class Table(Target):
         numbers = sources.declared.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)
-        grid = arrange(frame, self, columns, sources.declared, labels, origin_of(results.each_once(cells)))
+        origin = origin_of(results.each_once(cells) if self.needs == "runs" else ())
+        grid = arrange(frame, self, columns, sources.declared, labels, origin)
         write_grid(grid, frame, outputs, sources.layout)
 
 
@@ -256,6 +257,7 @@ def arrange(
             frame[frame["column"] == c.key].to_dict("records"),
             compared[c.key],
             table.decimals if c.decimals is None else c.decimals,
+            table.apart,
         )
         for c in columns
     }

@@ -118,9 +118,9 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert [text.split(" ")[0] for text in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
     assert label[0] == "take FedProx"
     assert label[3].endswith("), keeps state")
-    assert rows["skew: size"][:2] == ["undecided: none is surely ahead of FedAvg", "–"]
+    assert rows["skew: size"][:2] == ["undecided: none is ahead of FedAvg by its interval", "–"]
     assert rows["skew: size"][2].startswith("FedProx ")
-    assert general[0] == "undecided: none is surely ahead of FedAvg", "it is ahead on half of them"
+    assert general[0] == "undecided: none is ahead of FedAvg by its interval", "it is ahead on half of them"
     assert rows["some clients in each round"][0] == "undecided: 2 of at least 5 data sets"
     assert "FedProx +2" in rows["some clients in each round"][4], "of two data sets nothing is decided"
     assert rows["all clients in each round"][5] == "8"
@@ -138,8 +138,8 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     [
         ({"fedprox": 2.0, "fedadam": 3.0}, "take FedAdam or FedProx", "is +3.0"),
         ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is ahead of it", "is +0.00"),
-        ({"fedprox": 0.5}, "undecided: none is surely ahead of FedAvg", "is +0.49"),
-        ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, "undecided: none is surely ahead", "is no reason"),
+        ({"fedprox": 0.5}, "undecided: none is ahead of FedAvg by its interval", "is +0.49"),
+        ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, "undecided: none is ahead", "is no reason"),
     ],
 )
 def test_the_advice_follows_and_says_what_it_is_worth(gains: Gains, advice: str, left_out: str) -> None:

@@ -376,6 +376,12 @@ def test_the_caption_tells_commit_newest_run_and_arithmetic(
     origin = captions.origin_of([*plain_facts, *reduced_facts])
     assert origin.startswith("Forward and backward passes of some runs in bfloat16. Commit")
     assert captions.origin_of([]) == "Commit abc1234567."
+    for facts, device in ((plain_facts, "cpu"), (reduced_facts, "cuda")):
+        for facts_of_run in facts:
+            write_json(tmp_path / facts_of_run.run.folder / "timing.json", sealed({"device": device}))
+    facts_now = [RunFacts(facts.run, tmp_path) for facts in (*plain_facts, *reduced_facts)]
+    assert captions.origin_of(facts_now).startswith("Some runs were made on a CPU, others on a GPU. Forward")
+    assert "GPU" not in captions.origin_of(facts_now[:2])
     monkeypatch.setattr(captions, "commit", lambda: "")
     assert captions.origin_of(plain_facts) == "Newest run 2024-03-01."
     assert captions.origin_of([]) == ""

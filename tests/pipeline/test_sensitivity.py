@@ -18,7 +18,7 @@ from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.reports import sensitivity as ways
 from pipeline.reports.sensitivity import sensitivity
-from pipeline.reports.standings import Board, BoardContent
+from pipeline.reports.standings import Board, BoardContent, board
 from pipeline.reports.trials import Plan, late_mean
 
 SETS = ("mnist", "a1a", "svmguide1")
@@ -69,6 +69,21 @@ def said(report: str, score: Score, costs: Mapping[str, float] = {}) -> tuple[Bo
     assert isinstance(target, Board)
     answer = target.say(plan, lines(plan, score, costs))
     return answer, answer.frame.set_index(["row", "column"])
+
+
+def test_settings_without_all_runs_of_the_base_are_left_out() -> None:
+    plan = planned()
+    say = {name: target.say for name, target in sensitivity(plan, {}).items() if isinstance(target, Board)}
+    whole = lines(plan, of_sets)
+    first = whole.index[(whole["method"] == "fedavg") & (whole["dataset"] == "mnist")][0]
+    lacking = whole.drop(first)
+    frame = say["sensitivity"](plan, lacking).frame.set_index(["row", "column"])
+    expected = say["sensitivity"](plan, whole[whole["dataset"] != "mnist"]).frame.set_index(["row", "column"])
+    pd.testing.assert_frame_equal(frame, expected)
+    nothing = say["sensitivity"](plan, whole[whole["method"] != "fedavg"])
+    assert (len(nothing.frame), nothing.note) == (0, "No setting has all runs of the base.")
+    lines_of_board = board(plan, whole[whole["method"] != "fedavg"].assign(diverged=False))
+    assert set(lines_of_board["row"]) == {"fedprox", "fedadam", "prox_adam", "fedavg"}
 
 
 def of_sets(method: str, dataset: str) -> float:

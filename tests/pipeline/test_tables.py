@@ -160,6 +160,12 @@ def test_bold_is_for_the_best_as_printed_and_for_complete_cells_only(tmp_path: P
     assert bold == {("FedAvg", 0), ("FedProx", 0), ("mine_&_only", 1)}
 
 
+def test_a_row_that_does_not_compete_is_not_bold_where_it_ties(tmp_path: Path) -> None:
+    frame, _ = table_of(tmp_path, FULL)
+    grid = arrange(frame, replace(TABLE, apart=lambda row: row == "fedprox"), COLUMNS_OF, PAPER)
+    assert {label for label, (easy, _) in grid.rows if easy.best} == {"FedAvg"}
+
+
 def test_incomplete_cells_say_so(tmp_path: Path) -> None:
     _, grid = table_of(tmp_path, FULL)
     cells = {(label, c): cell for label, row in grid.rows for c, cell in enumerate(row)}
