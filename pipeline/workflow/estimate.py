@@ -25,7 +25,7 @@ from fedcore.base.registry import chosen
 from fedcore.data import Size
 from fedcore.models import Shape
 from fedcore.parts import Recipe, Schedule
-from fedcore.spec import Precision
+from fedcore.spec import Participation, Precision
 from pipeline.catalogue.specification import cohort_size, training_clients
 from pipeline.catalogue.targets import PlannedRun
 
@@ -206,7 +206,8 @@ def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
     try:
         return training_clients(spec), cohort_size(spec)
     except (SpecError, OSError):
-        return size.clients, max(1, round(spec["participation"]["fraction"] * size.clients))
+        participation = Participation.model_validate(spec["participation"])
+        return size.clients, participation.cohort_size(size.clients)
 
 
 def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:

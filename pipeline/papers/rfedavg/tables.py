@@ -92,8 +92,8 @@ def traffic(facts: RunFacts, column: str) -> float | None:
 
 def cohort(facts: RunFacts, column: str) -> float:
     """Return the class non-IID score of a cohort's rows in per cent of the largest."""
-    fraction, clients = facts.run.spec["participation"]["fraction"], facts.statistics["clients"]
-    return pooling.skew(pooling.pooled(facts, max(1, round(fraction * clients))))
+    participation = Participation.model_validate(facts.run.spec["participation"])
+    return pooling.skew(pooling.pooled(facts, participation.cohort_size(facts.statistics["clients"])))
 
 
 def own_class(facts: RunFacts, column: str) -> float:
