@@ -239,8 +239,8 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
             answers = combined.get(str(claim), {}) | named.to_dict()
             if claim in combined:
                 answers = {name: answers[name] for name in combined[str(claim)]}
-            held = pd.Series(answers, dtype=float)
-            lines.append((paper, claim, len(held), held.mean(), _kind(len(held), held.mean(), group)))
+            share = round(float(pd.Series(answers, dtype=float).mean()), 6)
+            lines.append((paper, claim, len(answers), share, _kind(len(answers), share, group)))
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
 
 
