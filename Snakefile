@@ -16,11 +16,10 @@ configfile: "params.yaml"
 
 # A graph of thousands of jobs is in use, and large to look through.
 gc.set_threshold(200_000, 50, 100)
-flow = Workflow(config, workflow)
-forkserver.share()
-
 if workflow.is_main_process:
     forget_dead()
+flow = Workflow(config, workflow)
+forkserver.share()
 
 
 onstart:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedcore.base.errors import DataError, FedcoreError, SpecError, say
+from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, completing, show
 from pipeline.catalogue.params import configuration
@@ -24,7 +24,7 @@ from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import REPRODUCTION
 from pipeline.reports.schema_docs import FILES
 from pipeline.site import pictures as paper_pictures
-from pipeline.workflow.adopt import FOLDER, apply, forget, inspect
+from pipeline.workflow.adopt import alone, apply, forget, inspect
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.expected import orphans, remove
 
@@ -86,11 +86,10 @@ def adopt(as_json: Json = False) -> None:
 
     Example: fedcore adopt
     """
-    if lock := min((FOLDER / "locks").glob("*"), default=None):
-        raise SpecError(f"{lock}: a build is at work, or was killed and the next one clears up; wait for it")
-    decision = inspect(catalogue_of(PARAMS))
-    forget()
-    moved = apply(decision)
+    with alone():
+        decision = inspect(catalogue_of(PARAMS))
+        forget()
+        moved = apply(decision)
     show(as_json, {"believed": [*decision.believed], "stale": [*decision.stale]}, [decision])
     if moved:
         say(moved, error=as_json)

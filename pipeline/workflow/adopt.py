@@ -1,7 +1,7 @@
 """Files that came from elsewhere, as by ``dvc pull``: which of them may be believed.
 
-Snakemake decides by its own records and by times. In a fresh clone there are no records, and times are
-arbitrary. Here hashes decide: a partition, a run or a report is believed if it is unchanged and states the
+Snakemake decides by its own records and by times. It has no record of a file that it did not make, whose time
+is arbitrary. Here hashes decide: a partition, a run or a report is believed if it is unchanged and states the
 specification, the code and the inputs that params.yaml and the code describe now. ``inspect`` only looks.
 ``apply`` is called when work begins: believed files get the time of now, the others are moved out of the way.
 Snakemake keeps its records of jobs in .snakemake, and locks that a killed one leaves behind.
@@ -12,12 +12,15 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from fedcore.base.errors import SpecError
 from fedcore.base.files import read_object
 from fedcore.execution.integrity import CHECKPOINT, STATISTICS, SUMMARY, SUPERSEDED, changed, finished
 from pipeline.catalogue import Catalogue
@@ -47,32 +50,36 @@ class Decision:
             (self.believed if good and self.stale.keys().isdisjoint(made_of) else self.stale)[name] = files
 
 
-def inspect(catalogue: Catalogue, root: Path = Path()) -> Decision:
-    """Check all partitions, finished runs and reports that are here; changes nothing."""
+def inspect(catalogue: Catalogue, root: Path = Path(), records: frozenset[str] = frozenset()) -> Decision:
+    """Check partitions, finished runs and reports that are here but not in ``records``; changes nothing."""
     decision = Decision()
     for paper, declared in catalogue.papers.items():
-        if not any((root / place / paper).exists() for place in (RESULTS, REPORTS)):
+        results, reports = root / RESULTS / paper / catalogue.params.scale_of(paper), root / REPORTS / paper
+        found = [path for name in (SUMMARY, STATISTICS) for path in results.glob(f"*/*/*/{name}")]
+        known = {*declared.targets, dvc.METRICS.partition(".")[0]}
+        found += [path for path in reports.glob("*") if path.name.partition(".")[0] in known]
+        if all(_recorded(path, root, records) for path in found):
             continue
         runs, _, divisions = catalogue.planned(paper)
         for folder, division in divisions.items():
             place = root / folder
-            good = not changed(place) and read_object(place / STATISTICS).get("code") == division.code
-            decision.judge(folder, _files(place), good)
+            if files := _files(place.glob("*"), root, records):
+                good = not changed(place) and read_object(place / STATISTICS).get("code") == division.code
+                decision.judge(folder, files, good)
         for folder, run in runs.items():
-            if (root / folder / SUMMARY).exists():
-                good = finished(root / folder, stated(run))
-                decision.judge(folder, _files(root / folder), good, [run.partition])
+            here = (root / folder / SUMMARY).exists()
+            if here and (files := _files((root / folder).glob("*"), root, records)):
+                decision.judge(folder, files, finished(root / folder, stated(run)), [run.partition])
         for name in declared.targets:
-            files = [path for path in (root / REPORTS / paper).glob(f"{name}.*") if path.is_file()]
-            if is_partial(files):
-                continue
-            sources = catalogue.sources(paper, name, root)
-            decision.judge(f"reports/{paper}/{name}", files, is_sound(sources), sources.owners)
+            files = _files(reports.glob(f"{name}.*"), root, records)
+            if files and not is_partial(files):
+                sources = catalogue.sources(paper, name, root)
+                decision.judge(f"reports/{paper}/{name}", files, is_sound(sources), sources.owners)
         tables = [name for name, target in declared.targets.items() if target.kind == "table"]
-        path = root / REPORTS / paper / dvc.METRICS
-        files = [path] if path.is_file() else []
-        reports = [f"reports/{paper}/{name}" for name in tables]
-        decision.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), reports)
+        path = reports / dvc.METRICS
+        if files := _files([path], root, records):
+            made_of = [f"reports/{paper}/{name}" for name in tables]
+            decision.judge(f"reports/{paper}/{dvc.METRICS}", files, _sound_metrics(path, tables), made_of)
     return decision
 
 
@@ -94,9 +101,14 @@ def apply(decision: Decision, root: Path = Path()) -> str:
     return f"{len(decision.stale)} results are set aside in {aside}; `cp -a {aside}/. .` brings them back"
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return the files of a result; a checkpoint knows itself what it may be used for."""
-    return [path for path in folder.glob("*") if path.is_file() and path.name != CHECKPOINT]
+def _files(paths: Iterable[Path], root: Path, records: frozenset[str]) -> list[Path]:
+    """Return a result's files; none if one is recorded. A checkpoint knows itself what it may be used for."""
+    files = [path for path in paths if path.is_file() and path.name != CHECKPOINT]
+    return [] if any(_recorded(path, root, records) for path in files) else files
+
+
+def _recorded(path: Path, root: Path, records: frozenset[str]) -> bool:
+    return urlsafe_b64encode(path.relative_to(root).as_posix().encode()).decode() in records
 
 
 def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
@@ -110,18 +122,55 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
 FOLDER = Path(".snakemake")
 
 
-def unrecorded(root: Path = Path()) -> bool:
-    """Whether Snakemake knows nothing of the files here, and isn't at work."""
+def recorded(root: Path = Path()) -> frozenset[str] | None:
+    """Return the files that Snakemake has records of, or began to make, as it names records.
+
+    None where it is at work, so that files may be half made, or keeps its records in a database.
+    """
     folder = root / FOLDER
-    locked = any((folder / "locks").glob("*"))
-    known = (folder / "metadata.db").exists() or any((folder / "metadata").rglob("*"))
-    return not locked and not known
+    if any((folder / "locks").glob("*")) or (folder / "metadata.db").exists():
+        return None
+    places = (place for name in ("metadata", "incomplete") for place in os.walk(folder / name))
+    return frozenset(
+        "".join(part.removeprefix("@") for part in (*Path(place).relative_to(folder).parts[1:], name))
+        for place, _, names in places
+        for name in names
+    )
 
 
 def forget(root: Path = Path()) -> None:
     """Delete Snakemake's records, so that hashes decide about all files."""
     shutil.rmtree(root / FOLDER / "metadata", ignore_errors=True)
     (root / FOLDER / "metadata.db").unlink(missing_ok=True)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep each Snakemake that begins in this folder waiting until the block ends.
+
+    Raises:
+        SpecError: one is at work.
+    """
+    FOLDER.mkdir(exist_ok=True)
+    with (FOLDER / "alive").open("a") as sign:
+        try:
+            fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError(f"{sign.name}: a Snakemake is at work in this folder; wait for it") from None
+        yield
+
+
+def leave_others(persistence: Any) -> None:
+    """Let a Snakemake that ends remove its own locks, where it would remove those of one at work too."""
+    if not hasattr(persistence, "_lockfile"):
+        return
+
+    def unlock() -> None:
+        for path in persistence._lockfile.values():
+            Path(path).unlink(missing_ok=True)
+        persistence._lockfile.clear()
+
+    persistence.unlock = unlock
 
 
 def forget_dead() -> None:

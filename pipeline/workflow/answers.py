@@ -26,7 +26,7 @@ from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Source
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.kept import line_of
 from pipeline.workflow import machine, messages
-from pipeline.workflow.adopt import Decision, apply, inspect, unrecorded
+from pipeline.workflow.adopt import Decision, apply, inspect, leave_others, recorded
 from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
 from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
@@ -60,7 +60,7 @@ class Workflow:
         self.decision: Decision | None = None
         self.checked: dict[str, Planned] = {}
         main = snakemake is not None and snakemake.is_main_process
-        self.unrecorded = main and unrecorded()
+        self.main, self.records = main, recorded() if main else None
         if main:
             atexit.register(self._announce_dry_run)
         with _in_one_line(""):
@@ -92,6 +92,8 @@ class Workflow:
         """
         if paper in self.checked:
             return self.checked[paper]
+        if self.main and not self.snakemake.dryrun:
+            leave_others(self.snakemake.persistence)
         with _in_one_line():
             planned = self.checked[paper] = self.catalogue.planned(paper)
         together = self.params.one_process and not self.catalogue.papers[paper].is_study
@@ -147,19 +149,22 @@ class Workflow:
         """Let hashes decide about files that came from elsewhere, and let Snakemake plan accordingly.
 
         Questions for input files call it, so it comes before Snakemake compares times. Nothing changes but
-        its plan, so that a dry run and a real run have the same one: believed files count as made now, and
+        its plan, so that a dry run and a real run have the same one: believed files count as up to date, and
         what makes the others has to be done.
         """
-        if not self.unrecorded or self.decision is not None or self.snakemake.touch:
+        if self.records is None or self.decision is not None or self.snakemake.touch:
             return
         with _in_one_line():
-            self.decision = inspect(self.catalogue)
+            self.decision = inspect(self.catalogue, records=self.records)
         # The documented way, `--touch`, changes the files.
         judged = (self.decision.believed, self.decision.stale)
         believed, stale = ([str(path) for path in chain.from_iterable(files.values())] for files in judged)
-        self.snakemake.iocache.mtime.update(dict.fromkeys(believed, Mtime(local=time.time())))
+        # Partitions, whose inputs' times don't count, are older than runs that Snakemake made of them.
+        old, now = Mtime(local=1.0), Mtime(local=time.time())
+        times = {path: old if "/partitions/" in path else now for path in believed}
+        self.snakemake.iocache.mtime.update(times)
         self.snakemake.dag.forcefiles.update(stale)
-        if believed or stale:
+        if stale or (believed and not self.records):
             later = "; they are set aside once work begins" if stale else ""
             say(f"{self.decision}{later}", error=True)
 

@@ -7,19 +7,24 @@ import fcntl
 import json
 import os
 import time
+from base64 import urlsafe_b64encode
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pretended import catalogue, finish
-from project import seal_partition
+from project import parameters, seal_partition
+from snakemake.persistence import MetadataRecord
+from snakemake.persistence.file import FilePersistence
 
 from fedcore.base.files import read_object
 from fedcore.execution.integrity import sealed
 from pipeline.catalogue import Catalogue
 from pipeline.reports import seal_report
 from pipeline.workflow import dvc
-from pipeline.workflow.adopt import Decision, apply, forget, forget_dead, inspect, unrecorded
+from pipeline.workflow.adopt import Decision, apply, forget, forget_dead, inspect, recorded
+from pipeline.workflow.answers import Workflow
 
 FIGURE = "theory"
 OLD = 1_000_000_000
@@ -182,28 +187,52 @@ def test_a_decision_is_one_line() -> None:
     assert str(decided) == "1 results from elsewhere are believed; 4 are not: b, c, d, ..."
 
 
-@pytest.mark.parametrize("record", ["metadata.db", "metadata/job", "metadata/a/job"])
-def test_records_of_snakemake_say_whether_it_knows_a_folder(tmp_path: Path, record: str) -> None:
-    (tmp_path / ".snakemake/metadata").mkdir(parents=True)
-    (tmp_path / ".snakemake/log").touch()
-    assert unrecorded(tmp_path)
-    (tmp_path / ".snakemake" / record).parent.mkdir(exist_ok=True)
-    (tmp_path / ".snakemake" / record).touch()
-    assert not unrecorded(tmp_path)
+def test_records_of_snakemake_are_found_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
+    assert recorded(tmp_path) == set()
+    persistence = FilePersistence(path=tmp_path / ".snakemake")
+    names = ["reports/a.csv", "results/" + 250 * "long" + "/summary.json"]
+    persistence._write_record(names[0], MetadataRecord())
+    persistence._mark_incomplete(names[1], None)
+    assert recorded(tmp_path) == {urlsafe_b64encode(name.encode()).decode() for name in names}
     forget(tmp_path)
-    assert unrecorded(tmp_path)
-    assert [path.name for path in (tmp_path / ".snakemake").iterdir()] == ["log"]
+    assert len(recorded(tmp_path) or ()) == 1, "what was begun is left to Snakemake"
+    (tmp_path / ".snakemake/metadata.db").touch()
+    assert recorded(tmp_path) is None
     forget(tmp_path)
-
-
-@pytest.mark.parametrize("recorded", [False, True])
-def test_a_locked_folder_is_at_work(tmp_path: Path, recorded: bool) -> None:
-    (tmp_path / ".snakemake/locks").mkdir(parents=True)
-    assert unrecorded(tmp_path)
     (tmp_path / ".snakemake/locks/0.input.lock").touch()
-    if recorded:
-        (tmp_path / ".snakemake/metadata.db").touch()
-    assert not unrecorded(tmp_path)
+    assert recorded(tmp_path) is None, "somebody is at work"
+
+
+def test_what_snakemake_has_no_record_of_is_judged_beside_what_it_made(made: Catalogue, root: Path) -> None:
+    first, second = made.needed("rfedavg", FIGURE)[:2]
+    for run in (first, second):
+        (root / run.folder / "history.csv").write_text("round\n0\n")
+    persistence = FilePersistence(path=root / ".snakemake")
+    persistence._write_record(f"{first.folder}/summary.json", MetadataRecord())
+    decided = inspect(made, root, recorded(root) or frozenset())
+    assert second.folder in decided.stale
+    assert first.folder not in {**decided.stale, **decided.believed}
+
+
+def test_what_snakemake_made_is_not_even_planned(
+    made: Catalogue, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    records = frozenset(urlsafe_b64encode(name.encode()).decode() for name in names)
+    monkeypatch.delattr(Catalogue, "planned")
+    assert inspect(made, root, records) == Decision()
+
+
+def test_a_snakemake_that_ends_leaves_the_locks_of_another(tmp_path: Path) -> None:
+    first, second = (FilePersistence(path=tmp_path) for _ in range(2))
+    for persistence, name in ((first, "a.csv"), (second, "b.csv")):
+        running = {"is_main_process": True, "dryrun": False, "configfiles": (), "persistence": persistence}
+        Workflow(parameters(), SimpleNamespace(**running)).all_data(None)
+        persistence._write_locks("output", [name])
+    second.unlock()
+    assert [*first._read_locks()] == [("output", "a.csv")]
+    first.unlock()
+    assert not [*first._read_locks()]
 
 
 @pytest.fixture
