@@ -1,11 +1,12 @@
 """A hash of the code that a result depends on: of the definitions that are reached by name.
 
 A definition is a function, a class or a constant at the top of a module. From the definitions that begin a
-job, names lead to others, through imports and attributes of modules, to all that the job can execute. What
-is hashed is the syntax of these definitions without docstrings, comments, imports, names of modules and the
-annotations of functions; with a call of ``declared`` also the facts in the YAML file beside the module, but
-for those that only describe. So a definition may move to another module, and an edit of one that a job does
-not use changes nothing; an edit of one that it does use changes the hash. Nothing is imported to find out.
+job, names lead to others, through imports and attributes of modules, to all that the job can execute: here,
+in plug-ins, and in modules of the user's that no package installed. What is hashed is the syntax of these
+definitions without docstrings, comments, imports, names of modules and the annotations of functions; with a
+call of ``declared`` also the facts in the YAML file beside the module, but for those that only describe. So a
+definition may move to another module, and an edit of one that a job does not use changes nothing; an edit of
+one that it does use changes the hash. Nothing is imported to find out.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from fedcore.base.files import canonical_json
@@ -138,7 +141,8 @@ def _module(name: str) -> _Module:
                 definitions.setdefault(defined, []).append(node)
     inside = INNER_IMPORT.search(source) is not None
     nodes = (inner for node in executed for inner in ast.walk(node)) if inside else executed
-    return _Module(source, definitions, dict(_imported(nodes)))
+    package = name.split(".")[: None if path.stem == "__init__" else -1]
+    return _Module(source, definitions, dict(_imported(nodes, package)))
 
 
 @cache
@@ -168,15 +172,17 @@ def _defined(node: ast.stmt) -> list[str]:
     return names or [""]
 
 
-def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+def _imported(nodes: Iterable[ast.AST], package: list[str]) -> Iterator[tuple[str, str]]:
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first = alias.name.partition(".")[0]
                 yield (alias.asname, alias.name) if alias.asname else (first, first)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom):
+            near = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*near, *filter(None, [node.module])])
             for alias in node.names:
-                yield alias.asname or alias.name, f"{node.module}:{alias.name}"
+                yield alias.asname or alias.name, f"{module}:{alias.name}"
 
 
 def _paths(node: ast.AST) -> Iterator[tuple[str, ...]]:
@@ -199,7 +205,9 @@ def _text(node: object, imports: Mapping[str, str]) -> str:
     if isinstance(node, str):
         parts = node.split(".")
         return (
-            "module" if len(parts) > 1 and all(map(str.isidentifier, parts)) and _path(node) else repr(node)
+            "module"
+            if len(parts) > 1 and all(map(str.isidentifier, parts)) and _own_path(node)
+            else repr(node)
         )
     if isinstance(node, list):
         return f"[{','.join([_text(item, imports) for item in node])}]"
@@ -261,10 +269,33 @@ def _plugin(kind: str, name: str) -> str:
 
 @cache
 def _path(module: str) -> Path | None:
-    """Return the file of a module of ours; None for one of others."""
+    """Return the file of a module of ours or of the user's; None for one of an installed package."""
+    return _own_path(module) or _loose_path(module)
+
+
+def _own_path(module: str) -> Path | None:
     if not module.startswith(OURS) or module == LAZY:
         return None
     if module.startswith(CONTRIBUTED):
         return Path(str(sys.modules[module].__file__)) if module in sys.modules else None
-    base = HOME.joinpath(*module.split("."))
+    return _source(HOME.joinpath(*module.split(".")))
+
+
+def _loose_path(module: str) -> Path | None:
+    """Return the file of a module that no installed package brought, so no ``.dist-info`` lies beside it."""
+    first, *rest = module.split(".")
+    spec = None
+    if first not in {*OURS, CONTRIBUTED[:-1], *sys.stdlib_module_names}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(first)
+    if spec is None:
+        return None
+    folder = next(iter(spec.submodule_search_locations or ()), "")
+    base = Path(folder or str(spec.origin))
+    if any(base.parent.glob("*.dist-info")):
+        return None
+    return _source(base.joinpath(*rest) if folder else base.with_suffix("").joinpath(*rest))
+
+
+def _source(base: Path) -> Path | None:
     return next(filter(Path.is_file, (base.with_suffix(".py"), base / "__init__.py")), None)

@@ -90,7 +90,7 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached
         ("def start(): return other()\ndef other(): return start", {("fedcore.main", "other")}),
         ("import numpy\ndef start(): numpy.zeros(1)", set()),
         ("from numpy import zeros\ndef start(): zeros(1)", set()),
-        ("from . import files\ndef start(): files.read()", set()),
+        ("from . import files\ndef start(): files.read()", READ),
         ("TYPE_CHECKING = 0\nif TYPE_CHECKING:\n    start = 1\ndef start(): pass", set()),
         ("from pipeline.page import page\ndef start(): page()", {("pipeline.page", "page")}),
     ],
@@ -173,6 +173,22 @@ def test_a_contributed_module_is_read_where_it_was_loaded_from(
     module.__file__ = str(path)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert codehash.reached([f"{module.__name__}:start"]) == READ | {(module.__name__, "start")}
+
+
+def test_a_helper_of_the_user_s_counts_as_far_as_it_is_reached_and_an_installed_package_does_not(
+    reached: Reached, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("mine", "installed/named-1.dist-info"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "my_steps.py").write_text("from mine import far\ndef step(): far.go()\ndef other(): pass\n")
+    (tmp_path / "mine/__init__.py").write_text("")
+    (tmp_path / "mine/far.py").write_text("from .near import LENGTH\ndef go(): return LENGTH\n")
+    (tmp_path / "mine/near.py").write_text("LENGTH = 3\n")
+    (tmp_path / "installed/named.py").write_text("def step(): pass\n")
+    for folder in (tmp_path, tmp_path / "installed"):
+        monkeypatch.syspath_prepend(folder)
+    expected = {("my_steps", "step"), ("mine.far", "go"), ("mine.near", "LENGTH")}
+    assert expected == reached("import my_steps, named\ndef start(): my_steps.step(), named.step()\n")
 
 
 def module(kind: str, name: str) -> str:
