@@ -79,6 +79,7 @@ def run_snakemake(
     if shutil.which("fedcore") is None:  # the command of the jobs
         path = os.pathsep.join([path, str(Path(sys.executable).parent)])
     arguments = ["-c", SILENT, *command[1:]] if quiet else ["-m", *command]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `&` ignores it, and Snakemake would
     process = subprocess.Popen([sys.executable, *arguments], env={**os.environ, "PATH": path})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it too, and ends its jobs
     signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
