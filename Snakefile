@@ -5,10 +5,11 @@ import gc
 from snakemake.utils import min_version
 
 from fedcore.execution import forkserver
-from pipeline.workflow.answers import Workflow
+from pipeline.workflow.answers import Workflow, read_configuration
 from pipeline.workflow.adopt import forget_dead
 
 min_version("9.11")
+read_configuration("params.yaml")
 
 
 configfile: "params.yaml"

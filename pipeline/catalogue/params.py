@@ -78,13 +78,13 @@ def study_names(root: Path = Path()) -> list[str]:
     return sorted(path.stem for path in (root / STUDIES).glob("*.yaml"))
 
 
-def configuration(params: Path) -> dict[str, Any]:
-    """Read a params.yaml.
+def configuration(params: Path, quick: bool = False) -> dict[str, Any]:
+    """Read a params.yaml; ``quick`` as ``core_yaml.read`` says.
 
     Raises:
         SpecError: the file can't be read or holds no keys and values.
     """
-    config = core_yaml.read(params, "configuration")
+    config = core_yaml.read(params, "configuration", quick)
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")
     return config

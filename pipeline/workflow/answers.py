@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property, reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,11 @@ import yaml
 from rich.console import Console
 from snakemake_interface_storage_plugins.io import Mtime
 
-from fedcore.base import core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, write_text
 from fedcore.execution.integrity import PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
-from pipeline.catalogue.params import STUDY, StudyError, with_studies
+from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.kept import line_of
@@ -47,7 +46,7 @@ class Workflow:
     A job spec is what a job's command is told: a parameter of its rule, so another one makes the job run
     again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
     ``config`` is params.yaml and what ``--config`` changed. Snakemake's workflow says whether jobs are really
-    done, and which files the configuration comes from; these are held to stricter rules than Snakemake's.
+    done, and which files the configuration comes from; these are read and laid over each other by our rules.
 
     Raises:
         SystemExit: the configuration is wrong; the message is one line.
@@ -63,10 +62,12 @@ class Workflow:
         self.main, self.records = main, recorded() if main else None
         if main:
             atexit.register(self._announce_dry_run)
-        with _in_one_line(""):
-            for file in snakemake.configfiles if main else ():
-                core_yaml.read(Path(file), "configuration", quick=True)
-        with _in_one_line():
+        params, *over = files_of(snakemake)
+        self.where = f"{params}{' with ' if over else ''}{', '.join(over)}: "
+        if snakemake is not None and snakemake.configfiles:
+            changes = (*map(read_configuration, over), snakemake.config_settings.config)
+            config = reduce(overlay, changes, read_configuration(params))
+        with _in_one_line(self.where):
             self.config = with_studies(config)
             self.catalogue = build_catalogue(self.config)
         self.params = self.catalogue.params
@@ -94,7 +95,7 @@ class Workflow:
             return self.checked[paper]
         if self.main and not self.snakemake.dryrun:
             leave_others(self.snakemake.persistence)
-        with _in_one_line():
+        with _in_one_line(self.where):
             planned = self.checked[paper] = self.catalogue.planned(paper)
         together = self.params.one_process and not self.catalogue.papers[paper].is_study
         for group, runs in planned.groups.items() if together else ():
@@ -154,7 +155,7 @@ class Workflow:
         """
         if self.records is None or self.decision is not None or self.snakemake.touch:
             return
-        with _in_one_line():
+        with _in_one_line(self.where):
             self.decision = inspect(self.catalogue, records=self.records)
         # The documented way, `--touch`, changes the files.
         judged = (self.decision.believed, self.decision.stale)
@@ -325,8 +326,21 @@ class Workflow:
         return _known(self._planned(wildcards.paper).divisions, f"{folder}/seed{wildcards.seed}")
 
 
+def files_of(snakemake: Any) -> list[str]:
+    """Return params.yaml and the files that Snakemake's ``--configfile`` lays over it, in this order."""
+    given = map(str, snakemake.configfiles if snakemake is not None else ())
+    return [*dict.fromkeys(["params.yaml", *(file.removeprefix(f"{Path.cwd()}/") for file in given)])]
+
+
+@cache
+def read_configuration(file: str) -> Mapping[str, Any]:
+    """Read a file of the configuration by `fedcore`'s rules; a wrong one ends Snakemake with one line."""
+    with _in_one_line(""):
+        return configuration(Path(file), quick=True)
+
+
 @contextmanager
-def _in_one_line(file: str = "params.yaml: ") -> Iterator[None]:
+def _in_one_line(file: str) -> Iterator[None]:
     """Let an error of the configuration end Snakemake with one line, which names the file."""
     try:
         yield

@@ -6,6 +6,7 @@ import csv
 import re
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -103,6 +104,35 @@ def test_an_unknown_key_is_one_line(project: Project) -> None:
         assert complaint(project, "reports/table1.tex") == [
             "params.yaml: data.miror: unknown key (did you mean 'mirror'?)"
         ]
+    finally:
+        (project.folder / "params.yaml").write_text(before)
+
+
+def test_a_file_laid_over_the_parameters_follows_the_rule_of_fedcore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another plug-in's section replaces the old one, and the message about a wrong value names the file."""
+    monkeypatch.chdir(HOME)
+    over = tmp_path / "over.yaml"
+    settings = SimpleNamespace(config={"scale": "quick"})
+    files = [over, HOME / "params.yaml", "params.yaml"]
+    snakemake = SimpleNamespace(is_main_process=False, configfiles=files, config_settings=settings)
+    over.write_text("scale: paper\npapers: {rfedavg: {datasets: {sent140: {model: {name: linear}}}}}\n")
+    config = Workflow({}, snakemake).config
+    assert config["papers"]["rfedavg"]["datasets"]["sent140"]["model"] == {"name": "linear"}
+    assert config["scale"] == "quick"
+    over = files[0] = tmp_path / "wrong.yaml"
+    over.write_text("papers: {fedomw: {sceds: [1]}}\n")
+    with pytest.raises(SystemExit, match=rf"^params\.yaml with {over}: papers\.fedomw\.sceds: unknown key"):
+        Workflow({}, snakemake)
+
+
+def test_a_mistake_in_the_parameters_is_one_line_with_its_place(project: Project) -> None:
+    before = (project.folder / "params.yaml").read_text()
+    (project.folder / "params.yaml").write_text(f"{before}scale: [\n")
+    try:
+        (line,) = complaint(project, "reports/table1.tex")
+        assert line.startswith(f"params.yaml: line {before.count(chr(10)) + 2}: not valid YAML (")
     finally:
         (project.folder / "params.yaml").write_text(before)
 
