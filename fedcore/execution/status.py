@@ -32,7 +32,7 @@ class Status:
         folder: where its files are.
         state: ``done``; ``diverged`` (finished with non-finite metrics); ``running``; ``waiting`` (planned,
             nothing there); ``failed``; ``interrupted`` (its process is gone); ``stale`` (done, but the
-            plan has another specification or code).
+            plan has another specification or code, or its summary can't be read).
         round, rounds: how far it is.
         accuracy: the test accuracy that was measured last.
         seconds: how long it took, or has taken.
@@ -120,7 +120,7 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
     final = summary.get("final")
     accuracy = _number(final.get("test_accuracy")) if isinstance(final, dict) else None
     state: RunStatus = "diverged" if summary.get("status") == "diverged" else "done"
-    if any(provenance.get(key) != value for key, value in expected.items()):
+    if not summary or any(provenance.get(key) != value for key, value in expected.items()):
         state = "stale"
     rounds = int(_number(summary.get("rounds")) or 0)
     return Status(folder, state, rounds, rounds, accuracy, _number(timing.get("seconds")) or 0.0)

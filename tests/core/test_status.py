@@ -115,7 +115,7 @@ def test_a_run_of_another_machine_lives_as_long_as_it_is_heard_of(tmp_path: Path
 def test_a_damaged_file_is_no_error(tmp_path: Path, text: str) -> None:
     finished(tmp_path / "run")
     (tmp_path / "run" / "summary.json").write_text(text)
-    assert states(survey(tmp_path)) == {"run": "done"}
+    assert states(survey(tmp_path)) == {"run": "stale"}
 
 
 def test_a_run_that_ends_is_seen_at_the_next_look(tmp_path: Path) -> None:
