@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property, reduce
 from itertools import chain
@@ -83,7 +83,6 @@ class Workflow:
         datasets = (dataset for paper in self.params.papers.values() for dataset in paper.datasets.values())
         fetched = one_of({*(dataset.data.name for dataset in datasets), *WEIGHTS.values()})
         self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
-        self.site: JobSpec = {"file": "logs/reports/site.params.yaml", "plan": "site"}
         LogHandler.words = Words(self._named, self._seconds, duration, plain)
 
     def _planned(self, paper: str) -> Planned:
@@ -186,9 +185,13 @@ class Workflow:
     def board_plan(wildcards: Any) -> str:
         """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
         data = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
-        looks = sorted(path for name in ("assets", "templates") for path in (SITE / name).iterdir())
-        code = codehash.of_code("pipeline.fidelity.board:board", "pipeline.site.board:write")
-        return digest([code, [sha256_file(path) for path in (*data, *looks)]])[:16]
+        return _plan("pipeline.fidelity.board:board", "pipeline.site.board:write", files=data)
+
+    @staticmethod
+    def site(wildcards: Any) -> JobSpec:
+        """Return the spec of the site: a hash of what makes and shows it; its inputs tell of its contents."""
+        plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=[Path("mkdocs.yml")])
+        return {"file": "logs/reports/site.params.yaml", "plan": plan}
 
     def unknown(self, wildcards: Any) -> list[str]:
         """Refuse a file that no rule makes, with what to ask for in its place."""
@@ -346,6 +349,12 @@ def _in_one_line(file: str) -> Iterator[None]:
         yield
     except SpecError as error:
         raise SystemExit(f"{'' if isinstance(error, StudyError) else file}{error}") from None
+
+
+def _plan(*code: str, files: Iterable[Path]) -> str:
+    """Return a hash of code, of files and of the looks of pages."""
+    looks = sorted(path for name in ("assets", "templates") for path in (SITE / name).iterdir())
+    return digest([codehash.of_code(*code), [sha256_file(path) for path in (*files, *looks)]])[:16]
 
 
 def _job_spec(rule: str, folder: str, content: Any) -> JobSpec:

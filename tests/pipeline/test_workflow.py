@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ import yaml
 from project import HOME, Project, parameters
 from snakemake.iocontainers import Wildcards
 
+from pipeline.catalogue import codehash
 from pipeline.papers import build_catalogue
+from pipeline.workflow import answers
 from pipeline.workflow.answers import Workflow
 
 
@@ -95,6 +98,23 @@ def test_all_reports_are_what_a_call_without_a_target_makes() -> None:
     named = re.compile(r'"reports/all"\n    default_target: True')
     assert named.search((HOME / "Snakefile").read_text())
     assert not any("default_target" in path.read_text() for path in (HOME / "pipeline/rules").glob("*.smk"))
+
+
+def test_the_site_is_made_again_once_what_makes_or_shows_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HOME)
+    before = Workflow.site(None)
+    assert Workflow.site(None) == before
+    copy = shutil.copytree(answers.SITE, tmp_path / "site")
+    monkeypatch.setattr(answers, "SITE", copy)
+    assert Workflow.site(None) == before
+    next(path for path in (copy / "templates").iterdir()).write_text("other")
+    assert Workflow.site(None) != before
+    monkeypatch.undo()
+    monkeypatch.chdir(HOME)
+    monkeypatch.setattr(codehash, "of_code", lambda *starts: "other")
+    assert Workflow.site(None) != before
 
 
 def test_an_unknown_key_is_one_line(project: Project) -> None:
