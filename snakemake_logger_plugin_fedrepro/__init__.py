@@ -25,7 +25,8 @@ NOISE = re.compile(
     r"|Elapsed time|Exiting because a job|Storing|Rules with provenance|Some jobs were triggered"
 )
 NOWHERE = "\n    (check individual jobs above for details)"  # which profiles/default keeps quiet
-SAID = re.compile(r"RuleException:\s+CalledProcessError|Cannot restore .*no backup|Will exit after finishing")
+SAID = re.compile(r"RuleException:\s+CalledProcessError|Cannot restore .*no backup")
+ENDING = "Will exit after finishing"  # which Snakemake repeats for each job that ends
 STOPPED = "Terminating processes on user request"
 KNOWN = re.compile(r"--keep-incomplete|WorkflowError:\s+At least one job")  # to those who stopped the jobs
 EARLY = 0.02
@@ -84,7 +85,8 @@ class LogHandler(LogHandlerBase):
         self.addFilter(lambda record: getattr(record, "event", None) in needed or theirs.filter(record))
         self.since = time.monotonic()
         self.begun: dict[int, Begun] = {}
-        self.finished, self.finished_seconds, self.counted, self.stopped = 0, 0.0, False, False
+        self.finished, self.finished_seconds, self.counted = 0, 0.0, False
+        self.stopped = self.ending = False
         self.whole = ColorizingTextHandler(
             settings.nocolor, stream, DefaultFormatter(settings.quiet, settings.show_failed_logs)
         )
@@ -124,7 +126,13 @@ class LogHandler(LogHandlerBase):
         """Print a message that is about no job, unless it says what nobody asked for."""
         text = record.getMessage().replace(NOWHERE, "").strip()
         self.stopped |= text.startswith(STOPPED)
-        if not text or text == "None" or SAID.match(text) or (self.stopped and KNOWN.match(text)):
+        if text.startswith(ENDING):
+            if not self.ending:
+                self._print("asked to end: waits for the running jobs; Ctrl-C (SIGINT) stops them", "yellow")
+            self.ending = True
+            return
+        known = (self.stopped or self.ending) and KNOWN.match(text)
+        if not text or text == "None" or SAID.match(text) or known:
             return
         if record.levelno >= WARNING or not NOISE.match(text):
             style = "red" if record.levelno > WARNING else "yellow" if record.levelno == WARNING else ""

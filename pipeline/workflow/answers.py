@@ -30,7 +30,8 @@ from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
 from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
-WHAT_NOW = """fedcore status shows what failed, and why. The same command continues from the checkpoints.
+GO_ON = "The same command continues from the checkpoints."
+WHAT_NOW = f"""fedcore status shows what failed, and why. {GO_ON}
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv"""
 SITE = FOLDER.parent / "site"
 TRAIN = ("train", "train_study")
@@ -122,10 +123,11 @@ class Workflow:
         LogHandler.asked = (len(jobs), sum(seconds))
         self._say_how_long()
 
-    @staticmethod
-    def say_what_now() -> None:
-        """Say where to look after a job has failed."""
-        print(WHAT_NOW, file=sys.stderr)
+    def say_what_now(self) -> None:
+        """Say where to look after a job has failed, and how to go on."""
+        scheduler = self.snakemake.scheduler
+        ended = scheduler is not None and scheduler._user_kill and not scheduler.failed
+        print(GO_ON if ended else WHAT_NOW, file=sys.stderr)
 
     def _jobs(self) -> list[Any]:
         return list(self.snakemake.dag.needrun_jobs(exclude_finished=False))

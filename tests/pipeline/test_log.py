@@ -153,6 +153,21 @@ def test_jobs_that_the_user_stops_have_not_failed(three_jobs: Listener) -> None:
     assert three_jobs.lines()[1:] == ["stopped: a train"]
 
 
+def test_who_asks_it_to_end_learns_once_what_it_waits_for(
+    three_jobs: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing failed, so nothing is said of failures."""
+    for _ in range(2):
+        three_jobs.hear("Will exit after finishing currently running jobs (scheduler).")
+    three_jobs.hear("WorkflowError:\nAt least one job did not complete successfully.", logging.ERROR)
+    assert three_jobs.lines() == ["asked to end: waits for the running jobs; Ctrl-C (SIGINT) stops them"]
+    flow = Workflow(core_yaml.read(ROOT / "params.yaml", "configuration"))
+    for failed in (set(), {"a job"}):
+        flow.snakemake = SimpleNamespace(scheduler=SimpleNamespace(_user_kill="graceful", failed=failed))
+        flow.say_what_now()
+        assert ("what failed" in capsys.readouterr().err) == bool(failed)
+
+
 def test_what_nobody_asked_for_is_left_out_and_warnings_are_not(three_jobs: Listener) -> None:
     three_jobs.hear("Building DAG of jobs...")
     three_jobs.hear("Provided cores: 2", event=LogEvent.RESOURCES_INFO)
