@@ -87,25 +87,13 @@ class Workflow:
         LogHandler.words = Words(self._named, self._seconds, duration, plain)
 
     def _planned(self, paper: str) -> Planned:
-        """Return what a paper needs, with every specification checked before any of its jobs runs.
-
-        One process for all seeds is refused if a search trains only the first seed.
-        """
+        """Return what a paper needs, with every specification checked before any of its jobs runs."""
         if paper in self.checked:
             return self.checked[paper]
         if self.main and not self.snakemake.dryrun:
             leave_others(self.snakemake.persistence)
         with _in_one_line(self.where):
-            planned = self.checked[paper] = self.catalogue.planned(paper)
-        together = self.params.one_process and not self.catalogue.papers[paper].is_study
-        for group, runs in planned.groups.items() if together else ():
-            seeds = tuple(run.seed for run in runs)
-            if seeds != self.params.papers[paper].seeds:
-                raise SystemExit(
-                    f"params.yaml: scales.{runs[0].scale}.one_process: got true, expected false with so many "
-                    f"seeds, as {group} takes the seeds {seeds} alone"
-                )
-        return planned
+            return self.checked.setdefault(paper, self.catalogue.planned(paper))
 
     def begin(self) -> None:
         """Set aside what is not believed, write the specs of jobs, and guess how long they take."""
@@ -313,9 +301,24 @@ class Workflow:
         return machine.guesses(self.catalogue)
 
     def _sources(self, wildcards: Any) -> Sources:
-        self._planned(wildcards.paper)
+        """Return what a report is made of.
+
+        One process for all seeds is refused if a search among it trains only the first seed.
+        """
+        paper = wildcards.paper
+        groups = self._planned(paper).groups
         with _in_one_line(""):
-            return self.catalogue.sources(wildcards.paper, wildcards.get("table") or wildcards.get("figure"))
+            sources = self.catalogue.sources(paper, wildcards.get("table") or wildcards.get("figure"))
+        if not self.params.one_process or self.catalogue.papers[paper].is_study:
+            return sources
+        for run in sources.runs if sources.target.needs == "runs" else ():
+            seeds = tuple(other.seed for other in groups[run.group])
+            if seeds != self.params.papers[paper].seeds:
+                raise SystemExit(
+                    f"params.yaml: scales.{run.scale}.one_process: got true, expected false with so many "
+                    f"seeds, as {run.group} takes the seeds {seeds} alone"
+                )
+        return sources
 
     def _runs(self, wildcards: Any) -> list[PlannedRun]:
         """Return the runs of a job: one, or those of all seeds."""

@@ -225,8 +225,11 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
 def test_a_search_with_one_seed_and_one_process_for_all_exclude_each_other() -> None:
     config = parameters("radfed") | {"primary_paper": "radfed"}
     config["scales"]["demo"]["seeds"] = [0, 1, 2]
-    wildcards = Wildcards(fromdict={"paper": "radfed", "table": "table3"})
+    search, table = (
+        Wildcards(fromdict={"paper": "radfed", "table": name}) for name in ("grid_radfed", "table3")
+    )
     with pytest.raises(
         SystemExit, match=r"scales\.demo\.one_process: got true, .* takes the seeds \(0,\) alone"
     ):
-        Workflow(config).summaries(wildcards)
+        Workflow(config).summaries(search)
+    assert Workflow(config).summaries(table), "another report takes all seeds"
