@@ -188,12 +188,12 @@ def test_a_decision_is_one_line() -> None:
 
 
 def test_records_of_snakemake_are_found_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
-    assert recorded(tmp_path) == set()
+    assert recorded(tmp_path) == frozenset()
     persistence = FilePersistence(path=tmp_path / ".snakemake")
     names = ["reports/a.csv", "results/" + 250 * "long" + "/summary.json"]
     persistence._write_record(names[0], MetadataRecord())
     persistence._mark_incomplete(names[1], None)
-    assert recorded(tmp_path) == {urlsafe_b64encode(name.encode()).decode() for name in names}
+    assert recorded(tmp_path) == frozenset(urlsafe_b64encode(name.encode()).decode() for name in names)
     forget(tmp_path)
     assert len(recorded(tmp_path) or ()) == 1, "what was begun is left to Snakemake"
     (tmp_path / ".snakemake/metadata.db").touch()
