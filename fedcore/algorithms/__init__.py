@@ -42,11 +42,7 @@ def recipe(**parts: Any) -> Recipe:
 
 
 def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "paper") -> Recipe:
-    """Return an algorithm's recipe with default hyperparameters, or with those given.
-
-    Raises:
-        SpecError: the algorithm has no such keys, or can't be built with them.
-    """
+    """Return an algorithm's recipe with its defaults, or keys given; SpecError where it can't be built so."""
     spec = {
         "data": {"name": "npz", "path": "."},
         "partition": {"name": "given", "validation": 0.2},

@@ -124,8 +124,7 @@ _Loader.yaml_constructors = {
 def read(path: Path, what: str = "file", quick: bool = False) -> Any:
     """Read a YAML file; ``quick`` tries libyaml first, for files of the project that every start reads.
 
-    Raises:
-        SpecError: the file, which is a ``what``, can't be read, is larger than 1 MB, or as ``parsed`` says.
+    Raises SpecError where the file, a ``what``, can't be read or is larger than 1 MB, and as ``parsed`` does.
     """
     try:
         with path.open("rb") as handle:
@@ -143,9 +142,8 @@ def read(path: Path, what: str = "file", quick: bool = False) -> Any:
 def parsed(content: bytes | str, where: str) -> Any:
     """Return the values of a YAML text.
 
-    Raises:
-        SpecError: names ``where`` and the line: no UTF-8, no YAML, a key given twice, a type outside of the
-            core schema, or more nesting, digits or aliased values than is sensible.
+    Raises SpecError with ``where`` and the line: no UTF-8, no YAML, a key given twice, a type outside of the
+    core schema, or more nesting, digits or aliased values than is sensible.
     """
     try:
         text = content if isinstance(content, str) else content.decode()

@@ -106,11 +106,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file says.
-
-    Raises:
-        OSError: it can't be read.
-        ValueError: no UTF-8, no JSON (which has no NaN), nested too deep, or a key is given twice.
+    """Return what a JSON file says; raises OSError where it can't be read, and ValueError: no UTF-8, no JSON
+    (which has no NaN), nested too deep, or a key is given twice.
     """
     try:
         return json.loads(path.read_text("utf-8"), object_pairs_hook=_each_once, parse_constant=_refused)

@@ -136,11 +136,7 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
 
 
 def of_module(module: ModuleType) -> list[Any]:
-    """Return what a module declares as its plug-ins: ``PLUGINS``, and ``PLUGIN`` if it has one.
-
-    Raises:
-        SpecError: one of them is something else.
-    """
+    """Return the plug-ins that a module declares, ``PLUGINS`` and any ``PLUGIN``; refuse anything else."""
     several, one = getattr(module, "PLUGINS", ()), getattr(module, "PLUGIN", None)
     if not isinstance(several, list | tuple):
         found = type(several).__name__

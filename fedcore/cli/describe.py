@@ -112,7 +112,6 @@ def _facts(name: str) -> dict[str, Any]:
 
 
 def _messages(recipe: Recipe) -> dict[str, list[str]]:
-    """Return what goes down to a client of the cohort and up from it in each round, in words."""
     model = ["the model"] if recipe.schedule.federated else []
     sent = {"down": [*model], "up": [*model]}
     for message in recipe.messages():
@@ -121,7 +120,6 @@ def _messages(recipe: Recipe) -> dict[str, list[str]]:
 
 
 def _named(name: str) -> tuple[str, Plugin]:
-    """Return the kind of a plug-in and the plug-in, looked for among algorithms first."""
     for kind in PACKAGES:
         if name in plugins(kind):
             return kind, plugins(kind)[name]
@@ -133,7 +131,6 @@ def _names() -> list[str]:
 
 
 def _of_algorithm(plugin: Plugin) -> Iterator[str]:
-    """Yield an algorithm's parts, hyperparameters, messages and variants."""
     recipe, why = _example(plugin.name)
     if recipe is None:
         yield from _of_options(plugin)
@@ -154,7 +151,6 @@ def _of_algorithm(plugin: Plugin) -> Iterator[str]:
 
 
 def _of_options(plugin: Plugin) -> Iterator[str]:
-    """Yield a plug-in's keys: default, range, and what they mean."""
     properties = plugin.options.model_json_schema()["properties"]
     if not properties:
         yield "\nHyperparameters: none of its own"
@@ -191,7 +187,6 @@ def _by_role(recipe: Recipe) -> dict[str, list[Part]]:
 
 
 def _shown(part: Part) -> str:
-    """Return a part's label with its values."""
     text = ", ".join(f"{name}={value}" for name, value in _values(part).items())
     return f"{part.label} ({text})" if text else part.label
 

@@ -85,7 +85,6 @@ def lines(statuses: list[Status]) -> Iterator[str]:
 
 
 def _summary(runs: list[Status]) -> str:
-    """Return the counts and the time left as one line."""
     parts = [f"{number} {state}" for state, number in counts(runs).items()]
     if (seconds := seconds_left(runs)) is not None:
         parts.append(f"about {clock(seconds)} left")

@@ -84,11 +84,8 @@ def disturb(seed: int) -> None:
 def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
     """Make a file's plug-ins known to this process; return their kind, such as ``algorithm``, and them.
 
-    An empty folder gets a link to the file where it does not lie among known plug-ins.
-
-    Raises:
-        SpecError: no such file, it can't be loaded, declares no plug-in or one of a name that is taken, or it
-            is of a kind that is not tested.
+    An empty folder gets a link to the file where it does not lie among known plug-ins. Raises SpecError where
+    there is no such file, it can't be loaded, declares no plug-in, or one of a taken name or untested kind.
     """
     if not path.is_file():
         raise SpecError(f"{path}: no such file")

@@ -44,10 +44,8 @@ class Stop(Exception):
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of an algorithm, each with its check, which works in an empty folder.
-
-    Raises:
-        SpecError: no short run of the algorithm can be specified with these options.
+    """Yield an algorithm's requirements, each with its check, which works in an empty folder; raises
+    SpecError where no short run can be specified with these options.
     """
     spec = _accepted(plugin, options)
     yield "it runs and its numbers are finite", partial(_finite, spec)
@@ -63,7 +61,6 @@ def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator
 
 
 def _accepted(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a short run of an algorithm on generated data: the first that it accepts."""
     refused = SpecError(f"algorithm '{plugin.name}' accepts no run")
     for model, rounds in product(MODELS, ROUNDS):
         spec: dict[str, Any] = {

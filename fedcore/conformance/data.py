@@ -29,11 +29,7 @@ print(*sys.modules)
 def checks(
     plugin: Plugin, options: Mapping[str, Any], source: Source, path: Path
 ) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of a data set, declared in the file ``path``, each with its check.
-
-    Raises:
-        SpecError: the options are wrong.
-    """
+    """Yield the requirements of the data set of a file, each with its check; refuse wrong options."""
     checked = validate(plugin.options, dict(options), "data")
     datasets: list[Dataset] = []
     yield "it loads", lambda: datasets.append(plugin.build(checked, source))

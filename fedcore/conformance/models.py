@@ -42,11 +42,7 @@ class Trial:
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of a model, each with its check.
-
-    Raises:
-        SpecError: the options are wrong, or the model takes none of the inputs that are tried.
-    """
+    """Yield a model's requirements, each with its check; SpecError if it takes none of the inputs tried."""
     checked = validate(plugin.options, dict(options), "model")
     assert isinstance(checked, ModelOptions)
     shape = _accepted(plugin, checked)

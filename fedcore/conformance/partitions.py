@@ -21,11 +21,7 @@ FOLD: Mapping[str, Any] = {"fold": {"of": 3, "index": 0}}
 
 
 def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
-    """Yield the requirements of a partition, each with its check.
-
-    Raises:
-        SpecError: the options are wrong.
-    """
+    """Yield the requirements of a partition, each with its check; refuse wrong options."""
     for clients in CLIENTS:
         _chosen(plugin, options, clients)
     dealt = partial(_dealt, plugin, options)
@@ -64,7 +60,6 @@ def _toy(rows: int) -> Dataset:
 def _dealt(
     plugin: Plugin, options: Mapping[str, Any], seed: int = 0, data: Dataset | None = None, **more: Any
 ) -> Partition:
-    """Return a partition of the largest data, or of those given."""
     return make(plugin, _chosen(plugin, options, CLIENTS[1], **more), data or _toy(SIZES[-1]), seed)
 
 

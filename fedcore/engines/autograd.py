@@ -47,7 +47,6 @@ class Autograd:
         return [self._train(task) for task in tasks]
 
     def _train(self, task: Task) -> Upload:
-        """Train one client from the model it received."""
         training, direction = task.training, task.direction
         drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
         if task.loop:

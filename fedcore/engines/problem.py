@@ -82,11 +82,8 @@ def make(
 ) -> Problem:
     """Order a data set by client, without a copy if it is already in that order.
 
-    Token indices stay integers, other inputs get the model's type.
-
-    Raises:
-        DataError: no client holds any row, or there are no test rows.
-        SpecError: models are tested on selection rows, and there are none.
+    Token indices stay integers, other inputs get the model's type. Raises DataError where no client holds any
+    row or there are no test rows, SpecError where models are tested on selection rows and there are none.
     """
     order = np.concatenate([*partition.clients, np.empty(0, np.int64)]).astype(np.int64)
     if not len(order):

@@ -50,7 +50,6 @@ def batch_norms(engine: Engine, w: Tensor, block: Block, size: Size, rng: np.ran
 
 
 def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    """Only the output layer is trained."""
     phi = problem.model.features(p, x)
     with torch.enable_grad():
         scores = problem.model.scores(p, phi).detach().requires_grad_()
@@ -59,7 +58,6 @@ def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    """A stack of dense layers."""
     model = problem.model
     assert isinstance(model, Dense)
     with torch.enable_grad():
@@ -142,7 +140,6 @@ def _pairs(a: Tensor) -> Tensor:
 
 
 def _any(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    """Any model: differentiate each row's loss."""
     model = problem.model
     trained = {name: p[name].detach() for name in model.trainable.shapes}
 

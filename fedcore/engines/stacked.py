@@ -160,7 +160,6 @@ class Stacked(Autograd):
         return [uploads[i] for i in range(len(bound))]
 
     def _together(self, tasks: Sequence[Task]) -> list[Upload]:
-        """Do all steps of some clients."""
         index, weights, sizes = _batches(self.problem, tasks)
         mapped, others = _sorted([task.terms for task in tasks])
         directions = [task.direction for task in tasks]
@@ -329,7 +328,6 @@ def _batches(problem: Problem, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, l
 
 
 def _rows(task: Task) -> list[NDArray[np.int64]]:
-    """Draw the row indices of each of a client's batches."""
     training, n = task.training, len(task.block)
     drawn = passes(n, training.batch_size, training.drop_last, task.rng)
     return [np.arange(n) if rows is None else rows.numpy() for rows in islice(drawn, len(task.rates))]

@@ -43,11 +43,8 @@ def made_by(path: Path) -> Any:
 
 
 def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
-    """Read a state back.
-
-    Raises:
-        DamagedCheckpoint: the file is damaged, of an older format, or not as it was written.
-        CheckpointError: it belongs to another specification (the first difference is named).
+    """Read a state back; raises DamagedCheckpoint where the file is damaged, older, or not as it was written,
+    and CheckpointError where it belongs to another specification (the first difference is named).
     """
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -81,7 +78,6 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
 
 
 def _sha256(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Return the hash of all arrays with their names, types and shapes."""
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

@@ -70,7 +70,6 @@ def _train_loss(run: Run, state: State) -> float:
 
 
 def _shares(run: Run, state: State) -> list[float]:
-    """Return the share of the training rows that each model serves."""
     if len(state.models) == 1:
         return [1.0]
     sizes = run.problem.sizes

@@ -234,7 +234,6 @@ def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
 
 
 def _refuse_another_result(folder: Path, spec: Spec) -> None:
-    """Refuse to write over the finished result of another specification, and say where the two differ."""
     if not (folder / PROVENANCE).is_file():
         return
     try:

@@ -21,11 +21,9 @@ def tracking(targets: Sequence[str], name: str, values: Mapping[str, Any]) -> It
 
     The first row opens the targets (``tensorboard:DIR``, ``wandb:PROJECT``, ``mlflow:DIR``, or the names
     alone), so that a run that is refused is not seen there. A target that fails later gets no more rows, and
-    standard error says so. There the run has this name, and the specification's ``values``.
-
-    Raises:
-        SpecError: there is no such target, or, from the function, it can't be opened.
-        MissingPackage: its package is not installed.
+    standard error says so. There the run has this name, and the specification's ``values``. Raises SpecError:
+    there is no such target, or, from the function, it can't be opened; and MissingPackage: its package is not
+    installed.
     """
     openers = {target: _opener(target) for target in targets}
     opened: dict[str, Send] = {}

@@ -277,7 +277,6 @@ class LearnedMixture(Aggregation):
         return bool(self.steps if self.epochs is None else self.epochs)
 
     def _steps(self, rows: float) -> int:
-        """Return the gradient steps of a round, with so many validation rows."""
         if self.epochs is None:
             return self.steps or 0
         return self.epochs * (1 if self.batch == "full" else math.ceil(rows / self.batch))

@@ -46,7 +46,6 @@ class OwnStarts(Synchronous):
 
 
 def _one_stage(state: State, cohort: tuple[int, ...], groups: tuple[int, ...]) -> Plan:
-    """Plan a slot per client, which starts from the model of its group."""
     starts = tuple(state.models[group] for group in groups)
     return Plan(cohort, starts, stages=(tuple(enumerate(cohort)),), groups=groups)
 

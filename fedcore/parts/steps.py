@@ -38,13 +38,8 @@ def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0)
 
     The steps are v <- momentum v + g_j + mu (w - w_0), w <- w - rates[j] v from v = 0, which is linear in
     the gradients; one pass backwards through it (its adjoint) gives every a_j. Plain SGD: 1. Heavy ball: a_j
-    = (1 - momentum^(tau - j)) / (1 - momentum). Proximal: a_j = (1 - rate mu)^(tau - 1 - j). Both together,
-    and rates that change within the round, have no shorter form. Wang et al. (FedNova).
-
-    Args:
-        rates: the learning rate of each step.
-        momentum: the heavy ball's factor.
-        mu: weight of the proximal term.
+    = (1 - momentum^(tau - j)) / (1 - momentum). Proximal, of weight mu: a_j = (1 - rate mu)^(tau - 1 - j).
+    Both together, and rates that change within the round, have no shorter form. Wang et al. (FedNova).
     """
     backwards: list[float] = []
     from_position, from_velocity = 1.0, 0.0

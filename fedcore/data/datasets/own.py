@@ -122,7 +122,6 @@ def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
 
 
 def _listed(path: str) -> Any:
-    """Return a folder's images with their classes, and their clients if it has any."""
     files = [*_below(Path(path), frozenset([os.path.realpath(path)]))] if isdir(path) else []
     depths = {len(file.relative_to(path).parts) for file in files}
     if depths not in ({2}, {3}):

@@ -155,10 +155,8 @@ DECLARATIONS = TypeAdapter(dict[str, Declaration], config=ConfigDict(extra="forb
 
 
 def declared(module: str) -> Mapping[str, Declaration]:
-    """Return the data sets that the YAML file beside a module (its ``__file__``) declares, by name.
-
-    Raises:
-        SpecError: the file can't be read, or a key is missing, unknown or has a wrong value.
+    """Return the data sets that the YAML file beside a module (its ``__file__``) declares, by name; raises
+    SpecError where that can't be read, or a key is missing, unknown or has a wrong value.
     """
     path = Path(module).with_suffix(".yaml")
     try:

@@ -115,11 +115,8 @@ def derived(
 def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
     """Open the plain content of a stored file, or of one member of the archive that it is.
 
-    Nothing else of an archive is unpacked, and no name from it is ever used as a path.
-
-    Raises:
-        KeyError: the archive has no such file.
-        One of ``DAMAGE``: it cannot be read; also later, while reading.
+    Nothing else of an archive is unpacked, and no name from it is ever used as a path. Raises KeyError where
+    it has no such file, and one of ``DAMAGE`` where it can't be read; also later, while reading.
     """
     with stored.open("rb") as handle:
         magic = handle.read(6)

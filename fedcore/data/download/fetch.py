@@ -66,9 +66,8 @@ def obtain(
 ) -> dict[str, Path]:
     """Return the plain, verified files of an edition by their names, fetching what is not in the cache.
 
-    Raises:
-        OtherEdition: the mirror's file is that of another edition.
-        DataError: a file is nowhere to be had, truncated, not what it should be, or under terms not accepted.
+    Raises OtherEdition where the mirror's file is that of another one, else DataError where a file is nowhere
+    to be had, truncated, not what it should be, or under terms not accepted.
     """
     files = declaration.edition(edition).files
     paths = {file.name: obtain_file(declaration, edition, file, source, policy) for file in files}
@@ -103,10 +102,7 @@ def demo_file(source: Source, relative: str) -> Path:
     """Return a file of the demo data that ships with the code, checked against its manifest.
 
     It is the data folder's, or where that has no demo data the package's own: in a wheel some data sets, else
-    all of the checkout.
-
-    Raises:
-        DataError: the file is missing, unlisted or damaged.
+    all of the checkout. Raises DataError where it is missing, unlisted or damaged.
     """
     folders = (source.root / "demo", PACKAGED, CHECKOUT)
     folder = next((place for place in folders if (place / MANIFEST).is_file()), folders[0])
@@ -177,7 +173,6 @@ def _open_terms(request: _Request) -> str:
 
 
 def _fill(request: _Request, file: File, path: Path) -> None:
-    """Bring one file into the cache from the first place that has it, verified."""
     problems = [DataError("the cached copy is damaged")] if path.is_file() else []
     source = request.source
     if not source.offline and (terms := _open_terms(request)):
@@ -227,7 +222,6 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
 
 
 def _alone(path: Path) -> filelock.BaseFileLock:
-    """Return the lock of those who write a file or use a downloaded archive."""
     return filelock.FileLock(path.with_name(f"{path.name}.lock"))
 
 
@@ -257,7 +251,6 @@ def _downloaded(path: Path, form: Form) -> Path:
 
 
 def _stored(request: _Request, place: str, form: Form, path: Path) -> Path:
-    """Return the file as stored at a place, downloaded if it is an address."""
     if not is_url(place):
         if not Path(place).is_file():
             raise NotThere(place)
@@ -322,7 +315,6 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
 
 
 def _advice(request: _Request, file: File, problems: list[DataError]) -> str:
-    """Say in one line why a file could not be had and what to do."""
     declaration, source = request.declaration, request.source
     nowhere = f"not found in the mirror {source.mirror}" if source.mirror else "not in the cache"
     why = "; ".join(map(str, problems[:2])) or nowhere
@@ -341,12 +333,8 @@ def download(url: str, target: Path, digest: str = "", policy: Policy = PATIENT)
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
     A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
-    ``digest`` is ``sha256:...`` or ``md5:...`` of the bytes (or their beginning).
-
-    Raises:
-        NotThere: 404 or 410.
-        Unreachable: no connection at all.
-        DataError: a stall, too short a file, another status, or the wrong checksum.
+    ``digest`` is ``sha256:...`` or ``md5:...`` of the bytes (or their beginning). Raises NotThere (404, 410),
+    Unreachable (no connection at all), or DataError: a stall, too short a file, another status or checksum.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.{sha256_text(url)[:8]}.part")
@@ -363,7 +351,6 @@ def download(url: str, target: Path, digest: str = "", policy: Policy = PATIENT)
 
 
 def _complete(url: str, part: Path, policy: Policy) -> None:
-    """Fetch what is missing of ``part``, in as many attempts as the policy allows."""
     problem = ""
     for attempt in range(policy.attempts):
         if attempt:
@@ -398,7 +385,6 @@ def _go_on(url: str, part: Path, policy: Policy) -> None:
 
 
 def _why(error: Exception) -> str:
-    """Say in a few words why a request failed."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code}"
     stalled = isinstance(error, requests.ReadTimeout) or "timed out" in str(error)

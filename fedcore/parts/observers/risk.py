@@ -86,10 +86,7 @@ def _distances(run: Run, round: int, phi: Sequence[NDArray[np.float64]]) -> NDAr
 def discrepancies(losses: Array, p: Array) -> NDArray[np.float64]:
     """Return max over models f of |E_k(f) - sum_j p_j E_j(f)| [K]: a lower estimate of disc_L(rho_k, rho).
 
-    Args:
-        losses: mean loss of each model on each client's rows [models, K].
-        p: mixture weights [K].
-
+    ``losses`` [models, K]: the mean loss of each model on each client's rows; ``p`` [K]: mixture weights.
     FedAvgR, Section 3, takes the supremum over all models.
     """
     return np.abs(losses - (losses @ p)[:, None]).max(axis=0)  # type: ignore[no-any-return]
@@ -101,12 +98,8 @@ def risk_terms(head: Array, features: Sequence[Array], p: Array) -> dict[str, fl
     ``agnostic_complexity``: sum_k p_k B sqrt(C) / n_k ||phi(X^k)||_F, of G_1. ``agnostic_deviation``:
     sqrt(S(p | n) / n) with S = chi^2 + 1, of G_1. ``approximation``: G_2 = B sqrt(C) / n ||phi(X)||_F +
     sqrt(1/n). ``federated``: G_3 = sum_k p_k (B sqrt(C) / n_k ||phi(X^k)||_F + sqrt(1/n_k)). FedAvgR,
-    Section 3.
-
-    Args:
-        head: output weights W [C, D], whose trace norm stands for B.
-        features: phi(X^k) [n_k, D] of each client.
-        p: mixture weights [K], of G_1 those that the algorithm uses.
+    Section 3. ``head`` is W [C, D], whose trace norm stands for B, ``features`` are phi(X^k) [n_k, D] of each
+    client, and ``p`` [K] the mixture weights, of G_1 those that the algorithm uses.
     """
     sizes = np.array([len(phi) for phi in features])
     total = int(sizes.sum())
