@@ -64,10 +64,7 @@ else:
     Axes = Figure = Tensor = Any
     functional = Lazy("torch.nn.functional")
     pd = Lazy("pandas")
-    torch, torchvision, scipy, matplotlib, cvxpy = map(
-        Lazy, ("torch", "torchvision", "scipy", "matplotlib", "cvxpy")
-    )
-    sklearn, requests, pooch = map(Lazy, ("sklearn", "requests", "pooch"))
-    seaborn = Lazy("seaborn")
+    torch, torchvision, scipy, matplotlib = map(Lazy, ("torch", "torchvision", "scipy", "matplotlib"))
+    cvxpy, sklearn, requests, pooch = map(Lazy, ("cvxpy", "sklearn", "requests", "pooch"))
     mkdocs_build, mkdocs_config = map(Lazy, ("mkdocs.commands.build", "mkdocs.config"))
-    filelock, jinja2, PIL, plotly = map(Lazy, ("filelock", "jinja2", "PIL", "plotly"))
+    filelock, jinja2, PIL, plotly, seaborn = map(Lazy, ("filelock", "jinja2", "PIL", "plotly", "seaborn"))

@@ -2,31 +2,12 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from itertools import zip_longest
 from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    LiteralString,
-    NamedTuple,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, LiteralString, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from fedcore.base.errors import DIGITS, SHOWN, SpecError, shown
@@ -51,10 +32,11 @@ EXPECTED: Mapping[str, LiteralString] = {
     **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), "a number {msg}"),
 }
 Place = tuple[int | str, ...]
-Clients = Annotated[PositiveInt, Field(le=1_000_000)]
+Clients = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
-class _Walk(NamedTuple):
+@dataclass(frozen=True)
+class _Walk:
     """A place as a user writes it, without pydantic's names of the types that it tried; the number of steps
     before the first such name; the type at the place.
     """
@@ -81,8 +63,8 @@ class Options(BaseModel):
                 options.__dict__[name] = held + 0.0  # -0.0 is 0.0
             key = name if name in written else field.alias or name
             for kind, place, value in _wrong(written.get(key), held, (key,)):
-                custom_error = PydanticCustomError(kind, EXPECTED[kind])
-                error = InitErrorDetails(type=custom_error, loc=place, input=value)
+                custom = PydanticCustomError(kind, EXPECTED[kind])
+                error = InitErrorDetails(type=custom, loc=place, input=value)
                 raise ValidationError.from_exception_data(cls.__name__, [error])
         return options
 
@@ -146,11 +128,7 @@ def differences(found: Any, expected: Any, path: str = "") -> list[tuple[str, An
 
 
 def validate(model: type[T], values: Any, where: str) -> T:
-    """Validate ``values`` against ``model``.
-
-    Raises:
-        SpecError: one line naming the key (``where.key``), what was found and what was expected.
-    """
+    """Return ``values`` as a ``model``; SpecError: the key (``where.key``), what is found and expected."""
     if not isinstance(values, Mapping):
         raise SpecError(f"{where}: expected keys and values, got {shown(values)}")
     try:
@@ -174,7 +152,6 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
 
 
 def _sentence(reported: Sequence[ErrorDetails], model: Any, path: str) -> str:
-    """Say what is wrong at a path, where all that is reported lies."""
     problem, expected = reported[0], " or ".join(dict.fromkeys(map(_expected, reported)))
     loc, found = problem["loc"], shown(problem["input"])
     if problem["type"] in UNKNOWN:
@@ -204,7 +181,6 @@ def _choice(model: Any, problem: ErrorDetails) -> Place:
 
 
 def _walk(model: Any, loc: Place) -> _Walk:
-    """Follow the annotations to a place of the tree."""
     kind, path, plain = _single(model), [], len(loc)
     for number, step in enumerate(loc):
         if get_origin(kind) in {Union, UnionType} and isinstance(step, str):  # a type's name, no place

@@ -14,9 +14,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import SpecError, shown
+from fedcore.base.errors import SpecError as SpecError
+from fedcore.base.errors import shown
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import Options
+from fedcore.base.registry import Plugin as Plugin
 from fedcore.data import Source
 
 Parameters = Mapping[str, "Tensor"]
@@ -142,11 +144,7 @@ def draw(rng: np.random.Generator, shapes: Shapes) -> Arrays:
 def start(
     model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the flat start vector [d] and the fixed buffers of a model.
-
-    Raises:
-        SpecError: the file that ``init`` names is missing, unreadable or does not fit the model.
-    """
+    """Return a model's start vector [d] and fixed buffers; SpecError if a file ``init`` does not fit it."""
     arrays = model.initial(rng)
     if init == "zeros":
         arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}
@@ -217,11 +215,7 @@ class Layout:
         }
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: torch.dtype) -> Tensor:
-        """Copy named arrays into a new flat vector.
-
-        Raises:
-            SpecError: a parameter is missing or has another shape.
-        """
+        """Copy named arrays into a new flat vector; SpecError if one is missing or has another shape."""
         flat = torch.empty(self.size, dtype=dtype)
         for name, shape in self.shapes.items():
             if name not in arrays:

@@ -6,10 +6,8 @@ from math import prod
 
 from pydantic import PositiveInt
 
-from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, layers
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Plugin, Shape, SpecError, layers
 
 
 class CnnOptions(ModelOptions):

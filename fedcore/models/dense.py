@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.base.registry import Plugin
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, flat_numbers
+from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Plugin, Shape, Shapes, flat_numbers
 
 
 class LinearOptions(ModelOptions):

@@ -15,8 +15,7 @@ from pydantic import PositiveInt, model_validator
 from fedcore.base.errors import FedcoreError, SpecError, reason, shown
 from fedcore.base.lazy import Tensor, torch, torchvision
 from fedcore.base.options import nearest, omit_default
-from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape
+from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Plugin, Shape
 
 ROWS, TOLERANCE = 4, 1e-5
 

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
-from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Layout, ModelOptions, Parameters, Shape
+from fedcore.models import Arrays, Layout, ModelOptions, Parameters, Plugin, Shape, SpecError
 
 
 class QuadraticOptions(ModelOptions):

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError as SpecError
+from fedcore.base.options import Clients as Clients
 from fedcore.base.options import Options, omit_default
+from fedcore.base.registry import Plugin as Plugin
 
 Rows = NDArray[np.int64]
 Labels = NDArray[np.integer]
@@ -135,7 +137,6 @@ def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
 
 
 def _finite(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shares whose sum is a number; refuse others."""
     if not np.isfinite(shares.sum()):
         raise SpecError("partition: shares are beyond the range of numbers, expected less extreme options")
     return shares

@@ -86,10 +86,8 @@ def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
 
 
 def solve(problem: QP) -> Matrix:
-    """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9.
-
-    Raises:
-        SpecError: the solver did not reach an optimum.
+    """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9; raises
+    SpecError where the solver reaches none.
     """
     clients, configurations = len(problem.sizes), len(problem.counts)
     scale = max(problem.sizes.sum() / clients, 1.0)

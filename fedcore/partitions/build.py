@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import BrokenContract, DataError, SpecError
-from fedcore.base.registry import Plugin
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Fold, PartitionOptions, Rows, cut, even, floor_share, joined
+from fedcore.partitions import Fold, PartitionOptions, Plugin, Rows, cut, even, floor_share, joined
 
 Inputs = NDArray[Any]
 
@@ -71,9 +70,8 @@ def _numbers(rows: Any, where: str) -> Rows:
 def check(partition: Partition, rows: int, where: str) -> None:
     """Make sure that each of ``rows`` rows is held once or dropped, and a held-out client's is held out.
 
-    Raises:
-        BrokenContract: a row is out of range, held twice, or missing; the line names who holds it, and
-            ``where``, the file or the plug-in that the partition comes from.
+    Raises BrokenContract where a row is out of range, held twice, or missing; the line names who holds it,
+    and ``where``, the file or the plug-in that the partition comes from.
     """
     clients = [(f"client {client}", held) for client, held in enumerate(partition.clients)]
     sets = partition.sets()
@@ -112,10 +110,8 @@ def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.i
 
 
 def noisy(x: Inputs, clients: Sequence[Rows], variance: float, streams: Streams) -> Inputs:
-    """Return the inputs [n, ...] with Gaussian noise of ``variance`` k / N on the rows of client k of N.
-
-    Raises:
-        SpecError: inputs are no real numbers, such as indices of tokens.
+    """Return the inputs [n, ...], which must be real numbers and not indices of tokens, with Gaussian noise
+    of ``variance`` k / N on the rows of client k of N.
     """
     if x.dtype.kind != "f":
         raise SpecError(f"partition.noise: inputs are {x.dtype}, expected real numbers to add noise to")
@@ -130,12 +126,8 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
     """Deal client ids into ``fold.of`` sets and return those that train, validate and test, sorted.
 
     With one ``rng`` state, each client is tested in exactly one of the folds 0..of-1 and validated in
-    exactly one. Larger sets come first: 143 clients give 85, 29 and 29 in fold 0.
-
-    Source: RADFed, section IV-C.
-
-    Raises:
-        SpecError: fewer clients than sets.
+    exactly one. Larger sets come first: 143 clients give 85, 29 and 29 in fold 0. Fewer clients than sets are
+    a SpecError. Source: RADFed, section IV-C.
     """
     if clients < fold.of:
         raise SpecError(f"partition.fold.of: got {fold.of}, expected at most {clients} (all clients)")
@@ -206,7 +198,6 @@ def _tidy(partition: Partition) -> Partition:
 
 
 def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
-    """Return a partition all of whose lists of rows are changed in one way."""
     sets: dict[str, Any] = {name: change(rows) for name, rows in partition.sets().items()}
     clients, held_out = (tuple(map(change, parts)) for parts in (partition.clients, partition.held_out))
     return replace(partition, clients=clients, held_out=held_out, **sets)

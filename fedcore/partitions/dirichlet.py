@@ -8,22 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from fedcore import partitions
 from fedcore.base.errors import SpecError
-from fedcore.base.options import Clients
-from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import (
-    Concentration,
-    Labels,
-    PartitionOptions,
-    Random,
-    Rows,
-    deal_classes,
-    draw_dirichlet,
-    even,
-    integers,
-    rows_of_classes,
-)
+from fedcore.partitions import Clients, Concentration, Labels, PartitionOptions, Plugin, Random, Rows
 
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
 
@@ -58,7 +46,7 @@ def by_class(
     slack = 1e-9 if isinstance(rng, np.random.Generator) else 0.0
     for rows, count in zip(classes, counts, strict=True):
         rng.shuffle(rows)
-        weights = draw_dirichlet(alpha, 1, clients, rng)[0]
+        weights = partitions.draw_dirichlet(alpha, 1, clients, rng)[0]
         if capped:
             weights = weights * (counts.sum(axis=0) < len(labels) / clients)
         if floor:
@@ -68,7 +56,7 @@ def by_class(
         ends = (np.cumsum(weights / weights.sum()) * len(rows) + slack).astype(np.int64)
         ends[-1] = len(rows)
         count[:] = np.diff(ends, prepend=0)
-    return deal_classes(classes, counts, clients)
+    return partitions.deal_classes(classes, counts, clients)
 
 
 def by_class_min(
@@ -76,10 +64,7 @@ def by_class_min(
 ) -> list[Rows]:
     """Repeat ``by_class`` until the smallest client has ``min_rows`` rows; ``how`` are its other keys.
 
-    Source: NIID-Bench (Li et al. 2022); ComFed, section V.
-
-    Raises:
-        SpecError: no draw in ``retries`` had that many.
+    Raises SpecError where no draw in ``retries`` had. Source: NIID-Bench (Li et al. 2022); ComFed, section V.
     """
     if min_rows * clients > len(labels):
         raise SpecError(
@@ -104,8 +89,8 @@ def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generato
 
     Source: Yurochkin et al. 2019; Hsu, Qi and Brown 2019, who draw rows without replacement.
     """
-    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
-    return deal(labels, even(len(labels), clients), proportions, rng)
+    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
+    return deal(labels, partitions.even(len(labels), clients), proportions, rng)
 
 
 def by_client_sizes(
@@ -118,8 +103,8 @@ def by_client_sizes(
 
     Source: RADFed, section IV-A.
     """
-    sizes = integers(draw_dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
-    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
+    sizes = partitions.integers(partitions.draw_dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
+    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
     return deal(labels, sizes, proportions, rng)
 
 
@@ -132,11 +117,11 @@ def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generat
 
     Source: a second reading of ComFed, section V.
     """
-    proportions = draw_dirichlet(alpha, clients, _classes(labels), rng)
-    classes = rows_of_classes(labels, rng)
+    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
+    classes = partitions.rows_of_classes(labels, rng)
     weights = [column if column.sum() > 0 else np.ones(clients) for column in proportions.T]
     counts = [rng.multinomial(len(rows), w / w.sum()) for rows, w in zip(classes, weights, strict=True)]
-    return deal_classes(classes, counts, clients)
+    return partitions.deal_classes(classes, counts, clients)
 
 
 def fedomw(
@@ -176,7 +161,7 @@ def deal(
     Clients are filled one after another in random order, in their label ``proportions`` [clients, classes].
     When a label runs out, a client's others stand in for it; when all of them have, it takes what is left.
     """
-    classes = rows_of_classes(labels, rng)
+    classes = partitions.rows_of_classes(labels, rng)
     left = np.array([len(rows) for rows in classes], dtype=np.int64)
     counts = np.zeros((len(sizes), len(classes)), dtype=np.int64)
     for client in rng.permutation(len(sizes)):
@@ -189,7 +174,7 @@ def deal(
             counts[client] += taken
             left -= taken
             need -= int(taken.sum())
-    return deal_classes(classes, counts.T, len(sizes))
+    return partitions.deal_classes(classes, counts.T, len(sizes))
 
 
 def _classes(labels: Labels) -> int:

@@ -14,9 +14,8 @@ from pydantic import NonNegativeInt, model_validator
 from fedcore.base.errors import DataError, SpecError, shown
 from fedcore.base.files import atomic, canonical_json, read_json, sha256_file
 from fedcore.base.options import differences
-from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Rows, cut, joined
+from fedcore.partitions import PartitionOptions, Plugin, Rows, cut, joined
 
 FORMAT = 1
 
@@ -34,11 +33,7 @@ def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> tuple[Partition, dict[str, Any]]:
-    """Read what ``save`` wrote: the partition and its identity.
-
-    Raises:
-        DataError: the file is missing, damaged, or no partition of this format.
-    """
+    """Return what ``save`` wrote, partition and identity; DataError for another, damaged or missing file."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = dict(archive)

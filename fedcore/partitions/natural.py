@@ -5,11 +5,9 @@ from typing import Any, Self
 import numpy as np
 from pydantic import PositiveInt, model_validator
 
-from fedcore.base.errors import SpecError
-from fedcore.base.options import Clients, omit_default
-from fedcore.base.registry import Plugin
+from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Random, Rows, cut
+from fedcore.partitions import Clients, PartitionOptions, Plugin, Random, Rows, SpecError, cut
 from fedcore.partitions.similarity import iid
 
 

@@ -32,12 +32,10 @@ def power_law(
     """Deal each label's rows out over the clients that have it, in proportion to power-law weights.
 
     Weights are Pareto variates with density proportional to x^-exponent, x >= 1. Client k (after a random
-    renumbering) has ``labels_per_client`` consecutive labels starting at label k, cyclically.
+    renumbering) has ``labels_per_client`` consecutive labels starting at label k, cyclically; raises
+    SpecError where all clients together have fewer labels than there are.
 
     Source: FedProx (Li et al. 2020), section 5.1: power-law sizes, two digits a device.
-
-    Raises:
-        SpecError: the clients together have fewer labels than there are.
     """
     classes = rows_of_classes(labels, rng)
     present = [rows for rows in classes if len(rows)]

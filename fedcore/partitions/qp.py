@@ -6,20 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
-from fedcore.base.errors import SpecError
-from fedcore.base.options import Clients, nearest
-from fedcore.base.registry import Plugin
+from fedcore import partitions
+from fedcore.base.options import nearest
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import (
-    Concentration,
-    PartitionOptions,
-    Random,
-    Rows,
-    deal_classes,
-    draw_dirichlet,
-    integers,
-    rows_of_classes,
-)
+from fedcore.partitions import Clients, Concentration, PartitionOptions, Plugin, Random, Rows, SpecError
 from fedcore.partitions.allocation import QP, Counts, Matrix, Search, StepReading, allocate
 
 REDRAWS = 1000
@@ -77,16 +67,14 @@ def draw_targets(
     """Draw client sizes that add up to ``rows``, and each client's distribution over each dimension.
 
     ``categories`` are their numbers by dimension, first the class. ``rng`` is not used with a legacy seed.
+    Raises SpecError where no draw has ``min_size`` rows everywhere.
 
     Source: RADFed, section IV-A; sizes are drawn before distributions.
-
-    Raises:
-        SpecError: no draw has ``min_size`` rows everywhere.
     """
     seed = options.legacy_seed
     source: Random = rng if seed is None else np.random.RandomState(seed)
     for _ in range(REDRAWS):
-        shares = draw_dirichlet(options.size_alpha, 1, options.clients, source)[0]
+        shares = partitions.draw_dirichlet(options.size_alpha, 1, options.clients, source)[0]
         if (shares * rows >= options.min_size).all():
             break
     else:
@@ -95,8 +83,8 @@ def draw_targets(
             "on every client; lower it or clients, or raise size_alpha"
         )
     alphas = [options.class_alpha, *[options.feature_alpha] * (len(categories) - 1)]
-    return integers(shares, rows), [
-        draw_dirichlet(alpha, options.clients, size, source)
+    return partitions.integers(shares, rows), [
+        partitions.draw_dirichlet(alpha, options.clients, size, source)
         for alpha, size in zip(alphas, categories, strict=True)
     ]
 
@@ -106,7 +94,7 @@ def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.G
 
     ``membership`` is the configuration of each row, [n].
     """
-    return deal_classes(rows_of_classes(membership, rng), allocation.T, len(allocation))
+    return partitions.deal_classes(partitions.rows_of_classes(membership, rng), allocation.T, len(allocation))
 
 
 def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:

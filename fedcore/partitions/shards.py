@@ -3,10 +3,8 @@
 import numpy as np
 from pydantic import PositiveInt
 
-from fedcore.base.options import Clients
-from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Labels, PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitions import Clients, Labels, PartitionOptions, Plugin, Rows, by_label, cut, even
 
 
 class Options(PartitionOptions):

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from fedcore.base.options import Clients
-from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Fraction, Labels, PartitionOptions, Rows, by_label, cut, even
+from fedcore.partitions import Clients, Fraction, Labels, PartitionOptions, Plugin, Rows, by_label, cut, even
 
 
 class IidOptions(PartitionOptions):
