@@ -66,9 +66,7 @@ def fetch_(
     edition: Annotated[str, typer.Option(help="Which edition; see 'fedcore data info'.")] = "full",
     root: Root = Path("data"),
     mirror: Mirror = None,
-    accept_terms: Annotated[
-        bool, typer.Option(help="Accept the conditions that the data come with.")
-    ] = False,
+    accept_terms: Annotated[bool, typer.Option(help="Accept the conditions that data come with.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Bring an edition's files into the cache, verified.
@@ -105,8 +103,7 @@ def verify(
     if (name is None) != everything:
         raise DataError("data verify: expected the name of a data set, or --all")
     chosen = inventory.entries().values() if name is None else [inventory.entry(name)]
-    source = Source(root, mirror)
-    findings = [finding for entry in chosen for finding in inventory.verify(entry, source)]
+    findings = [finding for entry in chosen for finding in inventory.verify(entry, Source(root, mirror))]
     wrong = sum(finding.status == "wrong" for finding in findings)
     head = ("name", "edition", "state", "status", "files", "counts", "note")
     show(as_json, list(map(asdict, findings)), columns([head, *map(_row, findings)]).split("\n"))

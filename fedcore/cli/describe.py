@@ -30,8 +30,7 @@ def list_plugins(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="algorithms, models, data, partitions or observers.",
-            autocompletion=completing(lambda: KINDS),
+            help="algorithms, models, data, partitions or observers.", autocompletion=completing(KINDS.keys)
         ),
     ] = None,
     as_json: Json = False,
@@ -62,9 +61,8 @@ def describe(
 
 def listing(kind: str) -> str:
     """Return the plug-ins of one kind, such as ``algorithms`` (see ``KINDS``), one per line."""
-    rows = [tuple(entry.values()) for entry in _entries(kind)]
     head = [("NAME", "PARTS (besides FedAvg's)", "WHAT IT DOES")] if kind == "algorithms" else []
-    return columns([*head, *rows])
+    return columns([*head, *(tuple(entry.values()) for entry in _entries(kind))])
 
 
 def _entries(kind: str) -> list[dict[str, str]]:

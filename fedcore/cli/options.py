@@ -16,13 +16,9 @@ from fedcore.base.errors import FedcoreError, say
 SpecFile = Annotated[Path, typer.Argument(help="The specification, a YAML file.")]
 Results = Annotated[Path, typer.Argument(help="A folder of results, searched to its bottom.")]
 Root = Annotated[Path, typer.Option(help="The data folder: demo files and the cache of fetched ones.")]
-Mirror = Annotated[
-    str | None, typer.Option(help="Folder or URL that holds upstream's data files.", envvar=MIRROR)
-]
+Mirror = Annotated[str | None, typer.Option(help="Folder or URL with upstream's data files.", envvar=MIRROR)]
 Quiet = Annotated[bool, typer.Option("--quiet/--no-quiet", "-q", help="No progress.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON; its keys are in the documentation, under results.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; its keys are in docs/results.md.")]
 
 
 def show(as_json: bool, value: Any, lines: Iterable[object]) -> None:
@@ -69,8 +65,7 @@ def extensions(group: str, *arguments: Any) -> Iterator[Any]:
                 loaded = entry.load()
                 yield loaded(*arguments) if callable(loaded) else loaded
             except ModuleNotFoundError as error:
-                message = not_installed(error)
-                if message is None:
+                if (message := not_installed(error)) is None:
                     raise
                 say(f"without what {entry.name} adds: {message}", error=True)
 

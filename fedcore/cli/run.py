@@ -24,14 +24,11 @@ from fedcore.partitions.stats import label_counts, of_data, statistics, warn_of_
 from fedcore.spec import load
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
-Threads = Annotated[
-    int, typer.Option(min=1, help="Threads of one run; more than one change its last digits.")
-]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of a run; more than one change its last digits.")]
 TRACK = "Also show them in tensorboard[:DIR], wandb[:PROJECT] or mlflow[:DIR]; repeatable."
 Track = Annotated[list[str] | None, typer.Option(help=TRACK)]
 Stall = Annotated[
-    float,
-    typer.Option(min=0, help="Seconds without a finished round after which the process ends; 0 for never."),
+    float, typer.Option(min=0, help="Seconds without a finished round before the process ends; 0 for never.")
 ]
 
 
@@ -49,9 +46,7 @@ def run(
     resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
     checkpoint_every: Annotated[float, typer.Option(help="Least seconds between checkpoints.")] = 30.0,
     stall_after: Stall = 3600.0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the result of another specification.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace another specification's result.")] = False,
     quiet: Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print all measurements of each measured round.")
@@ -92,12 +87,8 @@ def run_batch(
     mirror: Mirror = None,
     device: Device = "auto",
     threads: Threads = 1,
-    gpu_percent: Annotated[
-        int, typer.Option(min=1, max=100, help="Share of one GPU, where there are any.")
-    ] = 100,
-    benchmark: Annotated[
-        Path | None, typer.Option(help="File for the seconds and the memory of each run.")
-    ] = None,
+    gpu_percent: Annotated[int, typer.Option(min=1, max=100, help="Share of a GPU, if there is one.")] = 100,
+    benchmark: Annotated[Path | None, typer.Option(help="File for seconds and memory of each run.")] = None,
     stall_after: Stall = 3600.0,
     quiet: Quiet = False,
 ) -> None:
@@ -111,9 +102,8 @@ def run_batch(
     """
     with nullcontext() if device == "cpu" else claimed(gpu_percent):
         settings = runner.Settings(None, Source(root, mirror), device, threads, stall_seconds=stall_after)
-        failed = execute(orders(batch), settings, quiet, benchmark)
-    if failed:
-        raise typer.Exit(2)
+        if execute(orders(batch), settings, quiet, benchmark):
+            raise typer.Exit(2)
 
 
 def _say_round(done: int, total: int, row: Mapping[str, float]) -> None:
@@ -149,9 +139,6 @@ def partition(
         write(draw(counts, split.note, subtitle), out / "partition")
     if not quiet:
         sizes = described["sizes"]
-        say(
-            f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows, "
-            f"C-score {described['c_score']:.3f} -> {out}",
-            error=True,
-        )
+        held = f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows"
+        say(f"{held}, C-score {described['c_score']:.3f} -> {out}", error=True)
     warn_of_empty(len(described["empty_clients"]), described["clients"])

@@ -99,9 +99,8 @@ def preload() -> None:
 def begin() -> None:
     """``python -m fedcore.cli.serve FILENO OWNER PATH``."""
     number, owner, path = sys.argv[1:]
-    listening = socket.socket(fileno=int(number))
     preload()
-    serve(listening, int(owner), path)
+    serve(socket.socket(fileno=int(number)), int(owner), path)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from fedcore.execution.forkserver import delegate
 
 def main() -> None:
     """Execute the command line somewhere, and end with its exit code."""
-    code = delegate(sys.argv[1:])
-    if code is not None:
+    if (code := delegate(sys.argv[1:])) is not None:
         sys.exit(code)
     from fedcore.cli.main import main as here
 

@@ -40,9 +40,7 @@ def status(
             autocompletion=completing(lambda: chain.from_iterable(extensions(NAMES))),
         ),
     ] = "",
-    scale: Annotated[
-        str | None, typer.Option(help="Scale of the runs to come; that of params.yaml by default.")
-    ] = None,
+    scale: Annotated[str | None, typer.Option(help="Scale of coming runs, by default params.yaml's.")] = None,
     overlay: Annotated[Path | None, typer.Option(help="A file laid over params.yaml.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until everything is finished.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
@@ -142,15 +140,13 @@ def _planned(report: str, scale: str | None, over: Path | None) -> Mapping[str, 
 def verify(
     results: Results = Path("results"),
     params: Annotated[
-        Path | None,
-        typer.Option(help="Compare with this params.yaml too; the one in this folder unless given."),
+        Path | None, typer.Option(help="Compare with this params.yaml too; this folder's unless given.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check results: changed or missing files, mixed versions of the code, runs that params.yaml lacks.
 
-    Every problem is one line; the exit code is then 1. Repair: delete the folder that is named, and build
-    again.
+    Every problem is one line; the exit code is then 1. Repair: delete the folder named, and build again.
 
     Example: fedcore verify results/rfedavg
     """

@@ -1,7 +1,7 @@
 """``fedcore test``: whether a contributed plug-in does what all of them must."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,15 +12,14 @@ import typer
 from fedcore.base.core_yaml import parsed
 from fedcore.base.errors import SpecError, say
 from fedcore.cli.options import Json, Mirror, Root, say_json
-from fedcore.conformance import Check, algorithms, check_results, data, models, partitions, register
+from fedcore.conformance import Checks, algorithms, check_results, data, models, partitions, register
 from fedcore.data import Source
 
 
 def prove(
     file: Annotated[Path, typer.Argument(help="The plug-in's Python file, wherever it lies.")],
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="An option of the plug-in, as key=value; may be repeated."),
+        list[str] | None, typer.Option("--set", help="An option of the plug-in, as key=value; repeatable.")
     ] = None,
     root: Root = Path("data"),
     mirror: Mirror = None,
@@ -40,7 +39,7 @@ def prove(
         kind, plugins = register(file, Path(name, "plugins"))
         for plugin in plugins:
             say(f"{kind} '{plugin.name}'", error=as_json)
-            checks: dict[str, Callable[..., Iterator[tuple[str, Check]]]] = {
+            checks: dict[str, Callable[..., Checks]] = {
                 "algorithm": partial(algorithms.checks, folder=Path(name, plugin.name)),
                 "data": partial(data.checks, source=Source(root, mirror), path=file),
                 "model": models.checks,

@@ -19,6 +19,7 @@ from fedcore.models import ModelOptions
 from fedcore.partitions import PartitionOptions
 
 Check = Callable[[], None]
+Checks = Iterator[tuple[str, Check]]
 TOLD_BY = {"algorithm": AlgorithmOptions, "partition": PartitionOptions, "model": ModelOptions}
 
 
@@ -50,7 +51,7 @@ class CheckResult:
         return f"{word:7}  {self.demand}" + (f": {more}" if more else "")
 
 
-def check_results(checks: Iterator[tuple[str, Check]]) -> Iterator[CheckResult]:
+def check_results(checks: Checks) -> Iterator[CheckResult]:
     """Make checks, of what is demanded by a function that raises ``Unmet``, one after another."""
     for demand, check in checks:
         wrong = skipped = ""
@@ -99,11 +100,9 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
         place = folder / FOLDERS[kind]
         place.mkdir(parents=True)
         (place / path.name).symlink_to(path)
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = os.pathsep.join(filter(None, [before, str(folder)]))
+        os.environ[VARIABLE] = os.pathsep.join(filter(None, [os.environ.get(VARIABLE), str(folder)]))
     plugins.cache_clear()
-    known = plugins(kind)
-    return kind, [known[plugin.name] for plugin in declared]
+    return kind, [plugins(kind)[plugin.name] for plugin in declared]
 
 
 def alone(path: Path) -> ModuleType:

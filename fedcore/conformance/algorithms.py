@@ -3,7 +3,7 @@
 import csv
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -15,7 +15,7 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb, require
+from fedcore.conformance import Checks, Skipped, disturb, require
 from fedcore.engines import Upload
 from fedcore.execution.integrity import HISTORY, SUMMARY
 from fedcore.execution.runner import Settings, prepare, run
@@ -32,9 +32,7 @@ MODELS: tuple[dict[str, Any], ...] = (
 ROUNDS = (6, 1)
 STREAMS = "draw random numbers from run.streams.get(purpose, round, client) and nowhere else"
 STATE = "keep what must survive a round in state.server, state.clients, state.optimizer_state or state.values"
-GRADIENTS = (
-    "a term's feature_gradient must be the gradient of its feature_loss, whoever calls it and how often"
-)
+GRADIENTS = "a term's feature_gradient must be the gradient of its feature_loss, in whichever call"
 TOLERANCE = 1e-9
 CPU = Settings(device="cpu")
 
@@ -43,7 +41,7 @@ class Stop(Exception):
     """Ends a run before its time."""
 
 
-def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Check]]:
+def checks(plugin: Plugin, options: Mapping[str, Any], folder: Path) -> Checks:
     """Yield an algorithm's requirements, each with its check, which works in an empty folder; raises
     SpecError where no short run can be specified with these options.
     """
@@ -140,8 +138,7 @@ def _difference(folder: Path, other: Path) -> str:
     if HISTORY in differing:
         with (folder / HISTORY).open() as a, (other / HISTORY).open() as b:
             for left, right in zip(csv.DictReader(a), csv.DictReader(b), strict=False):
-                columns = [key for key in left if left[key] != right.get(key)]
-                if columns:
+                if columns := [key for key in left if left[key] != right.get(key)]:
                     return f"{columns[0]} differs from round {left['round']} on"
     return f"{differing[0]} differs" if differing else ""
 
@@ -169,9 +166,8 @@ class TrafficObserver(Part):
         messages = run.recipe.messages()
         for message in messages:
             numbers = message.size(run, state)
-            counts = isinstance(numbers, int) and numbers >= 0
             wrong = f"message '{message.name}' {message.way} has {numbers} numbers, expected a count"
-            require(counts, wrong)
+            require(isinstance(numbers, int) and numbers >= 0, wrong)
             self.counted[message.name, message.way] += numbers
         names = ", ".join(sorted({f"'{name}'" for upload in uploads for name in upload.extras}))
         sends = any(message.way == "up" for message in messages)

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb, require
+from fedcore.conformance import Checks, Skipped, disturb, require
 from fedcore.data import Dataset, Rows, Source
 from fedcore.data.download import inventory
 
@@ -26,9 +26,7 @@ print(*sys.modules)
 """
 
 
-def checks(
-    plugin: Plugin, options: Mapping[str, Any], source: Source, path: Path
-) -> Iterator[tuple[str, Check]]:
+def checks(plugin: Plugin, options: Mapping[str, Any], source: Source, path: Path) -> Checks:
     """Yield the requirements of the data set of a file, each with its check; refuse wrong options."""
     checked = validate(plugin.options, dict(options), "data")
     datasets: list[Dataset] = []
@@ -45,15 +43,13 @@ def checks(
 
 
 def _fits(loaded: Dataset) -> None:
-    uses = {"train": loaded.train, "test": loaded.test, "validation": loaded.validation}
-    for use, rows in uses.items():
+    for use, rows in {"train": loaded.train, "test": loaded.test, "validation": loaded.validation}.items():
         if rows is not None:
             _rows_fit(use, rows, loaded)
     require(len(loaded.train), "there are no training rows")
     require(len(loaded.test), "there are no test rows")
-    for name, column in loaded.client_features.items():
-        alike = len(column) == len(loaded.train)
-        require(alike, f"client_features '{name}' has not one value a training row")
+    for name, cells in loaded.client_features.items():
+        require(len(cells) == len(loaded.train), f"client_features '{name}' has not one value a training row")
 
 
 def _rows_fit(use: str, rows: Rows, loaded: Dataset) -> None:
@@ -86,12 +82,9 @@ def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> Non
 
 def _described(plugin: Plugin, loaded: Dataset) -> None:
     require(loaded.state in STATES, f"state is {loaded.state!r}, expected one of {', '.join(STATES)}")
-    require(
-        loaded.note.strip() and "\n" not in loaded.note,
-        "note is empty or has several lines; expected a short phrase such as '2,000 + 1,000 images of X'",
-    )
-    same = loaded.name == plugin.name
-    require(same, f"it calls itself '{loaded.name}', its plug-in '{plugin.name}'")
+    wrong = "note is empty or has several lines; expected a short phrase such as '2,000 + 1,000 images of X'"
+    require(loaded.note.strip() and "\n" not in loaded.note, wrong)
+    require(loaded.name == plugin.name, f"it calls itself '{loaded.name}', its plug-in '{plugin.name}'")
 
 
 def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> None:
@@ -107,10 +100,8 @@ def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> None:
 
 
 def _apart(loaded: Dataset) -> None:
-    require(
-        loaded.train is not loaded.test,
-        "test rows are the training rows; accuracy on them says nothing about other data",
-    )
+    shared = "test rows are the training rows; accuracy on them says nothing about other data"
+    require(loaded.train is not loaded.test, shared)
     train = {row.tobytes() for row in np.ascontiguousarray(loaded.train.x)}
     for use, rows in {"test": loaded.test, "validation": loaded.validation}.items():
         same = 0 if rows is None else sum(row.tobytes() in train for row in np.ascontiguousarray(rows.x))

@@ -1,6 +1,6 @@
 """What any model must do: be functions of its parameters and rows, and nothing else."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,18 +11,12 @@ from fedcore.base.errors import SpecError, reason
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb, require
+from fedcore.conformance import Checks, Skipped, disturb, require
 from fedcore.models import Model, ModelOptions, Shape, start
 
 ROWS, DIRECTIONS = 4, 5
 STEP, TOLERANCE = 1e-6, 1e-4
-SHAPES = (
-    Shape((3, 32, 32), 4),
-    Shape((1, 28, 28), 4),
-    Shape((12,), 4),
-    Shape((12,), 4, vocabulary=30),
-    Shape((2,), 1),
-)
+SHAPES = (Shape((3, 32, 32), 4), Shape((1, 28, 28), 4), Shape((12,), 4), Shape((12,), 4, 30), Shape((2,), 1))
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class Trial:
         return self.model.losses(self.model.scores(p, self.model.features(p, self.x[rows])), self.y[rows])
 
 
-def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
+def checks(plugin: Plugin, options: Mapping[str, Any]) -> Checks:
     """Yield a model's requirements, each with its check; SpecError if it takes none of the inputs tried."""
     checked = validate(plugin.options, dict(options), "model")
     assert isinstance(checked, ModelOptions)
@@ -94,8 +88,7 @@ def _draws(trial: partial[Trial]) -> None:
 def _head(trial: Trial, classes: int) -> None:
     model, p = trial.model, {**trial.model.trainable.views(trial.w), **trial.buffers}
     shape = list(model.scores(p, model.features(p, trial.x)).shape)
-    fits = shape == [ROWS, classes]
-    require(fits, f"scores have shape {shape}, expected {[ROWS, classes]}: rows, classes")
+    require(shape == [ROWS, classes], f"scores have shape {shape}, expected {[ROWS, classes]}: rows, classes")
     head = list(model.trainable.shapes.get(model.head, ()))
     wrong = f"head '{model.head}' has shape {head}, expected [{classes}, ...]: classes, features"
     require(head[:1] == [classes], wrong)
@@ -107,9 +100,8 @@ def _again(trial: Trial) -> None:
 
 
 def _apart(trial: Trial) -> None:
-    together = trial.losses(trial.w)
     alone = torch.cat([trial.losses(trial.w, slice(i, i + 1)) for i in range(ROWS)])
-    same = torch.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
+    same = torch.allclose(trial.losses(trial.w), alone, rtol=TOLERANCE, atol=TOLERANCE)
     require(same, "a row alone has another loss than among others; batch normalisation does that")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.options import keys_of, validate
 from fedcore.base.registry import Plugin
-from fedcore.conformance import Check, Skipped, disturb, require
+from fedcore.conformance import Checks, Skipped, disturb, require
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import make
@@ -20,7 +20,7 @@ CLASSES, GROUPS, SEEDS = 6, 7, 8
 FOLD: Mapping[str, Any] = {"fold": {"of": 3, "index": 0}}
 
 
-def checks(plugin: Plugin, options: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
+def checks(plugin: Plugin, options: Mapping[str, Any]) -> Checks:
     """Yield the requirements of a partition, each with its check; refuse wrong options."""
     for clients in CLIENTS:
         _chosen(plugin, options, clients)
@@ -49,12 +49,10 @@ def _toy(rows: int) -> Dataset:
     rng = np.random.default_rng([rows, 0])
     x = rng.standard_normal((rows, 3)).astype(np.float32)
     train = Rows(x, rng.integers(CLASSES, size=rows), rng.integers(GROUPS, size=rows))
-    features = {"colour": rng.integers(3, size=rows), "size": rng.integers(2, size=rows)}
+    kinds = {"colour": rng.integers(3, size=rows), "size": rng.integers(2, size=rows)}
     names = tuple(map(str, range(GROUPS)))
     test = Rows(x[:1], train.y[:1], None)
-    return Dataset(
-        "toy", train, test, CLASSES, "synthetic", "made", group_names=names, client_features=features
-    )
+    return Dataset("toy", train, test, CLASSES, "synthetic", "made", group_names=names, client_features=kinds)
 
 
 def _dealt(
