@@ -343,6 +343,5 @@ def _speeches(title: str, lines: list[str], roles: dict[str, list[str]]) -> None
         else:
             speaker = None if line.strip() else speaker
             continue
-        text = DIRECTION.sub("", text).strip()
-        if text:
+        if text := DIRECTION.sub("", text).strip():
             speaker.append(text)

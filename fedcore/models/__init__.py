@@ -22,6 +22,7 @@ from fedcore.base.registry import Plugin as Plugin
 from fedcore.data import Source
 
 Parameters = Mapping[str, "Tensor"]
+Buffers = dict[str, Tensor]
 Arrays = dict[str, NDArray[np.floating]]
 Shapes = dict[str, tuple[int, ...]]
 
@@ -55,9 +56,7 @@ class Shape:
 def flat_numbers(shape: Shape) -> int:
     """Return how many numbers a row has; refuse indices of tokens."""
     if shape.vocabulary is not None:
-        raise SpecError(
-            f"model.name: the data are {shape.inputs} tokens, expected a model that takes them, as 'lstm'"
-        )
+        raise SpecError(f"model.name: the data are {shape.inputs} tokens, expected one for them, as 'lstm'")
     return prod(shape.inputs)
 
 
@@ -141,22 +140,16 @@ def draw(rng: np.random.Generator, shapes: Shapes) -> Arrays:
     return arrays
 
 
-def start(
-    model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype
-) -> tuple[Tensor, dict[str, Tensor]]:
+def start(model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype) -> tuple[Tensor, Buffers]:
     """Return a model's start vector [d] and fixed buffers; SpecError if a file ``init`` does not fit it."""
-    arrays = model.initial(rng)
+    arrays, shapes = model.initial(rng), model.trainable.shapes
     if init == "zeros":
-        arrays |= {name: np.zeros(shape) for name, shape in model.trainable.shapes.items()}
+        arrays |= {name: np.zeros(shape) for name, shape in shapes.items()}
     elif init != "default":
-        arrays |= _read(Path(init), arrays, set(model.trainable.shapes))
+        arrays |= _read(Path(init), arrays, set(shapes))
     flat = model.trainable.flatten(arrays, dtype)
-    buffers = {
-        name: torch.as_tensor(array, dtype=dtype)
-        for name, array in arrays.items()
-        if name not in model.trainable.shapes
-    }
-    return flat, buffers
+    fixed = {name: array for name, array in arrays.items() if name not in shapes}
+    return flat, {name: torch.as_tensor(array, dtype=dtype) for name, array in fixed.items()}
 
 
 def _read(path: Path, drawn: Arrays, needed: set[str]) -> Arrays:
@@ -208,11 +201,8 @@ class Layout:
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Return named views into ``flat`` [..., d]; writing to one writes to the vector."""
         lead = flat.shape[:-1]
-        parts = flat.split_with_sizes(self._lengths, -1)
-        return {
-            name: part.view((*lead, *shape))
-            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
-        }
+        parts = zip(self.shapes.items(), flat.split_with_sizes(self._lengths, -1), strict=True)
+        return {name: part.view((*lead, *shape)) for (name, shape), part in parts}
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: torch.dtype) -> Tensor:
         """Copy named arrays into a new flat vector; SpecError if one is missing or has another shape."""

@@ -51,9 +51,8 @@ class Cnn(Classifier):
         """
         for name in ("conv1", "conv2"):
             kernel = p[f"{name}.weight"].permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
-            x = functional.max_pool2d(
-                functional.conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2), 2
-            ).relu_()
+            x = functional.conv2d(x, kernel.permute(0, 3, 1, 2), p[f"{name}.bias"], padding=2)
+            x = functional.max_pool2d(x, 2).relu_()
         return functional.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]).relu_()
 
 

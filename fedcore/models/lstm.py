@@ -20,8 +20,7 @@ GATES = 500  # multiplications that take as long as the gates of a unit do
 class LstmOptions(ModelOptions):
     """Keys of the LSTM: width of its state, number of layers, width of a trained embedding.
 
-    ``dense`` is the width of a dense ReLU layer before the head, whose output is the feature then; None for
-    no such layer.
+    ``dense`` is the width of a dense ReLU layer before the head, whose output is the feature then, if any.
 
     ``embedding`` is for data without token vectors of their own; where the data bring pre-trained
     vectors, those are used and stay fixed.
@@ -108,16 +107,9 @@ def build(options: LstmOptions, shape: Shape) -> Lstm:
     """Make the LSTM for token sequences, with the data's token vectors if they have any."""
     if shape.vocabulary is None or len(shape.inputs) != 1:
         raise SpecError(f"model.name: 'lstm' takes sequences of tokens, the data are numbers {shape.inputs}")
-    width = options.embedding if shape.embeddings is None else shape.embeddings.shape[1]
-    return Lstm(
-        shape.vocabulary,
-        shape.classes,
-        width,
-        options.hidden,
-        options.layers,
-        shape.embeddings,
-        options.dense,
-    )
+    fixed = shape.embeddings
+    width = options.embedding if fixed is None else fixed.shape[1]
+    return Lstm(shape.vocabulary, shape.classes, width, options.hidden, options.layers, fixed, options.dense)
 
 
 PLUGIN = Plugin(

@@ -113,8 +113,7 @@ class MobileNetV2(Head):
         """Return the pre-trained arrays, or draw convolutions from N(0, 2 / fan out); then the classifier."""
         shapes = arrays_of(network())
         if self.weights is None:
-            arrays = {name: _drawn(name, shape, rng) for name, shape in shapes.items()}
-            return arrays | super().initial(rng)
+            return {name: _drawn(name, shape, rng) for name, shape in shapes.items()} | super().initial(rng)
         for name, shape in shapes.items():
             got = self.weights[name].shape if name in self.weights else "nothing"
             if got != shape:
@@ -175,8 +174,7 @@ def _weights(weights: str, source: Source) -> tuple[Mapping[str, NDArray[np.floa
         return None, "MobileNetV2 with an untrained trunk"
     if weights in mobilenetv2.DECLARATION.editions:
         return mobilenetv2.weights(weights, source), mobilenetv2.DECLARATION.editions[weights].note
-    path = Path(weights)
-    if not path.is_file():
+    if not (path := Path(weights)).is_file():
         editions = ", ".join(mobilenetv2.DECLARATION.editions)
         raise SpecError(f"model.weights: no file {path}, expected {editions}, random or an .npz file's path")
     names = arrays_of(network())

@@ -231,9 +231,7 @@ def _equal(a: Tensor, b: object) -> bool:
 def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.Module:
     """Make a network for the data's classes, which takes colour images."""
     if len(shape.inputs) != 3 or shape.inputs[0] != 3:
-        raise SpecError(
-            f"model.arch: torchvision's networks take images [3, height, width], found {shape.inputs}"
-        )
+        raise SpecError(f"model.arch: torchvision's nets take images [3, height, width], got {shape.inputs}")
     names = torchvision.models.list_models(module=torchvision.models)
     if options.arch not in names:
         raise SpecError(

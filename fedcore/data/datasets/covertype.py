@@ -39,9 +39,8 @@ class CovertypeOptions(Options):
 def table(edition: str, source: Source) -> NDArray[np.int64]:
     """Return all rows [n, 55] in integer units: 54 features and the class 1 to 7."""
     if edition == "demo":
-        numbers, wilderness, soil, classes = read_npz(
-            fetch.demo_file(source, "covertype/covertype.npz"), "numbers", "wilderness", "soil", "classes"
-        )
+        path = fetch.demo_file(source, "covertype/covertype.npz")
+        numbers, wilderness, soil, classes = read_npz(path, "numbers", "wilderness", "soil", "classes")
         one_hot = [np.eye(WILDERNESS, dtype=np.int64)[wilderness], np.eye(SOIL, dtype=np.int64)[soil]]
         return np.hstack([numbers, *one_hot, classes[:, None]])
     paths = fetch.obtain(DECLARATION, edition, source)

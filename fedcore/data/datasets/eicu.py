@@ -29,9 +29,8 @@ TEST_SHARE = 0.2
 HOSPITALS = 164  # in all data under the rules above: RADFed, section IV-B
 DECLARATION = declared(__file__)["eicu"]
 ID, DAY = "patientunitstayid", 24 * 60
-VARIABLES = {
-    file.name: list(file.variables) for edition in DECLARATION.editions.values() for file in edition.files
-}
+PATIENT = (ID, "hospitalid", "hospitaldischargestatus")
+VARIABLES = {file.name: list(file.variables) for each in DECLARATION.editions.values() for file in each.files}
 PHYSIOLOGY, HISTORY = VARIABLES["apacheApsVar.csv"], VARIABLES["apachePredVar.csv"]
 FIRST_DAY, LABS = VARIABLES["yaib_mortality24_dyn.parquet"], VARIABLES["pyhealth_lab.csv"]
 
@@ -135,8 +134,7 @@ def build(options: EicuOptions, source: Source) -> Dataset:
 def scaled(x: NDArray[np.float64], train: NDArray[np.bool_], scaling: str) -> NDArray[np.float64]:
     """Put the training rows' mean for missing values (0 where a column has none), then scale."""
     known = ~np.isnan(x)
-    count = known[train].sum(axis=0)
-    mean = np.where(known[train], x[train], 0.0).sum(axis=0) / np.maximum(count, 1)
+    mean = np.where(known[train], x[train], 0.0).sum(axis=0) / np.maximum(known[train].sum(axis=0), 1)
     filled = np.where(known, x, mean)
     return SCALINGS[scaling](filled[train], filled)[1]
 
@@ -151,7 +149,7 @@ def clients(options: EicuOptions) -> int | None:
 
 def credentialed(paths: Mapping[str, Path]) -> Stays:
     """Join ``patient``, ``apacheApsVar`` and ``apachePredVar``; -1 is missing; died: in hospital."""
-    patient = read_table(paths["patient.csv"], (ID, "hospitalid", "hospitaldischargestatus"))
+    patient = read_table(paths["patient.csv"], PATIENT)
     aps = read_table(paths["apacheApsVar.csv"], (ID, *PHYSIOLOGY))
     history = read_table(paths["apachePredVar.csv"], (ID, *HISTORY))
     patient = patient[patient.hospitaldischargestatus.isin(("Alive", "Expired"))]
@@ -186,9 +184,7 @@ def first_day(paths: Mapping[str, Path]) -> Stays:
 
 def with_hospitals(paths: Mapping[str, Path]) -> Stays:
     """Take the first day's lowest and highest laboratory values and the coma scale; died: in hospital."""
-    patient = read_table(
-        paths["pyhealth_patient.csv"], (ID, "age", "gender", "hospitalid", "hospitaldischargestatus")
-    )
+    patient = read_table(paths["pyhealth_patient.csv"], (*PATIENT, "age", "gender"))
     lab = read_table(paths["pyhealth_lab.csv"], (ID, "labname", "labresult", "labresultoffset"))
     exam = read_table(paths["pyhealth_physicalExam.csv"], (ID, "physicalexampath"))
     dx = read_table(paths["pyhealth_admissionDx.csv"], (ID, "admitdxpath"))

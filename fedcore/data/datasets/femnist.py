@@ -40,9 +40,7 @@ def pixels(edition: str, source: Source) -> dict[str, NDArray[Any]]:
     else:
         paths = fetch.obtain(DECLARATION, edition, source)
     files = {use: [path for path in paths.values() if path.parent.name == use] for use in USES}
-    name = (
-        f"femnist-{edition}-1-{len(files['train'])}"  # in order, this many of the checksums are of training
-    )
+    name = f"femnist-{edition}-1-{len(files['train'])}"  # in order, so many of the checksums are of training
     return cache.derived(source, name, paths, lambda: _parse(files))
 
 

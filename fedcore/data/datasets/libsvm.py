@@ -48,18 +48,15 @@ class VehicleOptions(LibsvmOptions):
     split_seed: NonNegativeInt = 0
 
 
-def raw(
-    declaration: Declaration, edition: str, source: Source, split_seed: int = 0
-) -> tuple[NDArray[Any], ...]:
+def raw(data: Declaration, edition: str, source: Source, split_seed: int = 0) -> tuple[NDArray[Any], ...]:
     """Return training features [n, d] and labels, test features and labels, without any preprocessing."""
-    name = declaration.name
     if edition == "demo":
-        return read_npz(fetch.demo_file(source, f"libsvm/{name}.npz"), *USES)
-    paths = fetch.obtain(declaration, edition, source).values()
-    arrays = [array for path in paths for array in read_libsvm(path, FEATURES[name])]
+        return read_npz(fetch.demo_file(source, f"libsvm/{data.name}.npz"), *USES)
+    paths = fetch.obtain(data, edition, source).values()
+    arrays = [array for path in paths for array in read_libsvm(path, FEATURES[data.name])]
     if len(arrays) == 2:
         x, y = arrays
-        order = Streams(split_seed).get(f"{name}/split").permutation(len(y))
+        order = Streams(split_seed).get(f"{data.name}/split").permutation(len(y))
         train, test = np.sort(order[:VEHICLE_TRAIN]), np.sort(order[VEHICLE_TRAIN:])
         arrays = [x[train], y[train], x[test], y[test]]
     return tuple(arrays)
@@ -82,12 +79,11 @@ def _plugin(declaration: Declaration) -> Plugin:
     rebuilt = RebuiltOptions if "rebuilt" in declaration.editions else LibsvmOptions
     features = FEATURES[declaration.name]
     options = VehicleOptions if declaration.name == "vehicle" else rebuilt
-    summary = f"{features} features, {declaration.classes} classes: {declaration.title}"
     return Plugin(
         declaration.name,
         options,
         lambda options, source: load(declaration, options, source),
-        summary,
+        f"{features} features, {declaration.classes} classes: {declaration.title}",
         declaration.citation,
         size=lambda options: declaration.size(options.edition, (features,)),
     )

@@ -55,8 +55,7 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     folder = Path(options.path)
     if not isdir(folder):
         raise DataError(f"data.path: no folder {shown(options.path)}")
-    files = client_files(folder)
-    if not files:
+    if not (files := client_files(folder)):
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
     clients = [read_rows(file) for file in files]
     like = clients[0][0]
@@ -68,8 +67,7 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     train = Rows(*_joined(clients), groups)
     test = _read_like(folder / "test.npz", files[0], like, options.vocabulary)
     optional = folder / "validation.npz"
-    there = optional.is_file()
-    validation = _read_like(optional, files[0], like, options.vocabulary) if there else None
+    validation = _read_like(optional, files[0], like, options.vocabulary) if optional.is_file() else None
     parts = [train, test, *([validation] if validation else [])]
     classes = 1 + int(max(part.y.max() for part in parts))
     note = f"{len(files)} clients of {folder.name}"

@@ -213,15 +213,11 @@ def _of_memory(where: str, clients: Sequence[object]) -> tuple[NDArray[np.int64]
 
 
 def _load(
-    name: str,
-    place: str,
-    options: TableOptions,
-    read: Callable[[str], Any],
-    shared: Callable[[str, str], bool],
+    name: str, place: str, options: TableOptions, read: Callable[[str], Any], same: Callable[[str, str], bool]
 ) -> Dataset:
-    """Load the rows of a place, and test rows of another or a share of these; no row is ``shared``."""
+    """Load the rows of a place, and test rows of another, not the ``same``, or a share of these."""
     target, client, test = options.target, options.client, options.test
-    if isinstance(test, str) and shared(place, test):
+    if isinstance(test, str) and same(place, test):
         raise DataError(f"data.test: got '{test}', which holds the training rows; expected others or a share")
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
@@ -265,20 +261,15 @@ def _apart(first: str, second: str) -> bool:
     """Say whether two splits have other names, or the first ends where the second begins, or before."""
     if first.partition("[")[0] != second.partition("[")[0]:
         return True
-    bounds = (
-        re.fullmatch(r"[^[]*\[.*?:(-?\d+)(%?)\]", first),
-        re.fullmatch(r"[^[]*\[(-?\d+)(%?):.*\]", second),
-    )
-    (end, unit), (begin, same) = (found.groups() if found else ("", "") for found in bounds)
+    cuts = re.fullmatch(r"[^[]*\[.*?:(-?\d+)(%?)\]", first), re.fullmatch(r"[^[]*\[(-?\d+)(%?):.*\]", second)
+    (end, unit), (begin, same) = (found.groups() if found else ("", "") for found in cuts)
     alike = bool(end and begin) and unit == same and (int(end) < 0) == (int(begin) < 0)
     return alike and int(end) <= int(begin)
 
 
-def _dataset(
-    name: str, train: Rows, test: Rows, classes: int, origin: str, clients: tuple[str, ...]
-) -> Dataset:
+def _dataset(name: str, train: Rows, test: Rows, classes: int, origin: str, ids: tuple[str, ...]) -> Dataset:
     note = f"{len(train):,} + {len(test):,} rows {origin}"
-    return Dataset(name, train, test, classes, "real", note, group_names=clients)
+    return Dataset(name, train, test, classes, "real", note, group_names=ids)
 
 
 def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray[np.uint8]:

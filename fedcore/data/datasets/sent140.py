@@ -100,8 +100,7 @@ def tokens(texts: Sequence[str], words: Sequence[str], length: int) -> NDArray[n
 
 def pad_start(x: NDArray[Any]) -> NDArray[Any]:
     """Move each row's padding from its end to its start."""
-    order = np.argsort(x != PADDING, axis=1, kind="stable")
-    return np.take_along_axis(x, order, axis=1)
+    return np.take_along_axis(x, np.argsort(x != PADDING, axis=1, kind="stable"), axis=1)
 
 
 def build(options: Sent140Options, source: Source) -> Dataset:

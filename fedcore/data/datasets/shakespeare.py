@@ -56,9 +56,7 @@ def texts(edition: str, source: Source) -> dict[str, NDArray[np.uint8]]:
     paths = list(fetch.obtain(DECLARATION, edition, source).values())
     if edition == "tff":
         train, test = map(read_tff, paths)
-        roles = {
-            name: "\n".join(part[name] for part in (train, test) if name in part) for name in train | test
-        }
+        roles = {name: "\n".join(its[name] for its in (train, test) if name in its) for name in train | test}
     else:
         roles = read_moby(paths) if edition == "moby" else read_role_files(paths[0])
     return {name: encode(text) for name, text in roles.items()}

@@ -128,8 +128,7 @@ def opened(stored: Path, member: str = "") -> Iterator[IO[bytes]]:
             content = within.enter_context(zipfile.ZipFile(stored)).open(member)
             content = gzip.GzipFile(fileobj=content) if member.endswith(".gz") else content
         else:
-            archive = within.enter_context(tarfile.open(stored))
-            content = archive.extractfile(member)
+            content = within.enter_context(tarfile.open(stored)).extractfile(member)
         if content is None:
             raise KeyError(member)
         yield within.enter_context(content)
@@ -139,7 +138,6 @@ def rows_sha256(lines: Iterable[bytes]) -> str:
     """Return the SHA-256 of a text's words: single spaces, one line per row, no blank lines."""
     digest = hashlib.sha256()
     for line in lines:
-        words = line.split()
-        if words:
+        if words := line.split():
             digest.update(b" ".join(words) + b"\n")
     return digest.hexdigest()

@@ -46,7 +46,7 @@ class Policy:
     progress: bool = False
 
 
-PATIENT = Policy()
+USUAL = Policy()
 
 
 class NotThere(DataError):
@@ -61,16 +61,14 @@ class OtherEdition(DataError):
     """A file is a known one, but of another edition than the one asked for."""
 
 
-def obtain(
-    declaration: Declaration, edition: str, source: Source, policy: Policy = PATIENT
-) -> dict[str, Path]:
+def obtain(data: Declaration, edition: str, source: Source, policy: Policy = USUAL) -> dict[str, Path]:
     """Return the plain, verified files of an edition by their names, fetching what is not in the cache.
 
     Raises OtherEdition where the mirror's file is that of another one, else DataError where a file is nowhere
     to be had, truncated, not what it should be, or under terms not accepted.
     """
-    files = declaration.edition(edition).files
-    paths = {file.name: obtain_file(declaration, edition, file, source, policy) for file in files}
+    files = data.edition(edition).files
+    paths = {file.name: obtain_file(data, edition, file, source, policy) for file in files}
     for file in files:
         for form in file.forms:
             archive = _downloaded(paths[file.name], form)
@@ -80,19 +78,16 @@ def obtain(
     return paths
 
 
-def obtain_file(
-    declaration: Declaration, edition: str, file: File, source: Source, policy: Policy = PATIENT
-) -> Path:
+def obtain_file(data: Declaration, edition: str, file: File, source: Source, policy: Policy = USUAL) -> Path:
     """Return one file of an edition, plain and verified; raises as ``obtain`` does."""
     path = cache.place(file, source)
     if cache.holds(file, source):
         return path
-    request = _Request(declaration, edition, source, policy)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path.with_name(f".{path.name}")):
             if not cache.holds(file, source):
-                _fill(request, file, path)
+                _fill(_Request(data, edition, source, policy), file, path)
     except OSError as error:
         raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
     return path
@@ -321,15 +316,14 @@ def _advice(request: _Request, file: File, problems: list[DataError]) -> str:
     todo = ["set data.mirror, or FEDCORE_MIRROR, to a folder or URL that holds it"]
     if any(form.urls for form in file.forms):
         todo.append("allow downloads" if source.offline else "try again with a network")
-    others = [name for name in declaration.editions if name != request.edition]
-    if others:
+    if others := [name for name in declaration.editions if name != request.edition]:
         todo.append(f"use edition: {' | '.join(others)}")
     how = declaration.edition(request.edition).how
     advice = f"{how}; or {', '.join(todo)}" if how else ", ".join(todo)
     return f"{declaration.name} ({request.edition}): cannot get {file.name}: {why}; {advice}"
 
 
-def download(url: str, target: Path, digest: str = "", policy: Policy = PATIENT) -> Path:
+def download(url: str, target: Path, digest: str = "", policy: Policy = USUAL) -> Path:
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
     A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
@@ -377,11 +371,8 @@ def _go_on(url: str, part: Path, policy: Policy) -> None:
                 handle.truncate(0)
 
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-        timeout = (policy.connect, policy.read)
-        fetch = pooch.HTTPDownloader(
-            policy.progress, CHUNK, timeout=timeout, headers=headers, hooks={"response": begin}
-        )
-        fetch(url, handle, None)
+        how = {"timeout": (policy.connect, policy.read), "headers": headers, "hooks": {"response": begin}}
+        pooch.HTTPDownloader(policy.progress, CHUNK, **how)(url, handle, None)
 
 
 def _why(error: Exception) -> str:

@@ -53,18 +53,15 @@ def entry(name: str) -> Entry:
 
 def verify(data: Entry, source: Source) -> Iterator[EditionCheck]:
     """Check every edition that is here: checksums of all files, then what loading counts. Never downloads."""
-    local = replace(source, offline=True)
     for name, edition in data.declaration.editions.items():
-        yield _verify(data, name, edition, local)
+        yield _verify(data, name, edition, replace(source, offline=True))
 
 
 def unclaimed(mirror: str) -> list[str]:
     """Return the files of a mirror folder that no declaration knows, by path below it."""
     folder = fetch.mirror_folder(mirror)
     editions = [edition for data in entries().values() for edition in data.declaration.editions.values()]
-    claimed = {
-        fetch.mirrored(file, mirror) for edition in editions for file in (*edition.files, *edition.extras)
-    }
+    claimed = {fetch.mirrored(file, mirror) for each in editions for file in (*each.files, *each.extras)}
     return sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path not in claimed
     )
@@ -72,8 +69,7 @@ def unclaimed(mirror: str) -> list[str]:
 
 def _verify(data: Entry, name: str, edition: Edition, source: Source) -> EditionCheck:
     blank = EditionCheck(data.declaration.name, name, edition.state, "absent")
-    missing = [file.name for file in edition.files if not _here(file, source)]
-    if missing:
+    if missing := [file.name for file in edition.files if not _here(file, source)]:
         part = f"{len(missing)} of {len(edition.files)} files missing: {missing[0]}"
         return replace(blank, note=part if len(missing) < len(edition.files) else "")
     try:
