@@ -30,8 +30,6 @@ from fedcore.base.registry import Choice, chosen, find
 
 Precision = Literal["fp32", "bf16"]
 TestedOn = Literal["test", "selection"]
-
-
 Cohort = Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
 Cohorts = Annotated[tuple[Cohort, ...], Field(min_length=1)]
 

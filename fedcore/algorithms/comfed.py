@@ -63,12 +63,11 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
 
     title = f"{client.title}{kind.capitalize()}"
     options = create_model(f"{title}Options", __base__=(client.options, AdaptiveOptions))
-    summary = f"{client.summary} with {kind.capitalize()} on the server"
     return Plugin(
         name,
         options,
         build,
-        summary,
+        f"{client.summary} with {kind.capitalize()} on the server",
         "ComFed, Algorithm 2, Tables II and III",
         label=title,
         colour=COLOURS[kind],

@@ -33,9 +33,7 @@ class FedAsyncOptions(AlgorithmOptions):
 def build(options: FedAsyncOptions, spec: Spec) -> Recipe:
     """w <- (1 - a_s) w + a_s w_k for one client at a time, trained on an old version with a proximal term."""
     if spec.participation.cohorts or spec.participation.assignments:
-        raise SpecError(
-            "participation: 'fedasync' has no cohorts, expected events ([client, staleness], ...)"
-        )
+        raise SpecError("participation: 'fedasync' has no cohorts, expected events [client, staleness], ...")
     a = given(options.a, DEFAULT_A[options.staleness])
     return recipe(
         schedule=Asynchronous(options.max_staleness),

@@ -82,9 +82,7 @@ def adaptive(
     update = rule or UpdateRule()
     if options.momentum_in_local:
         if spec.training.optimizer == "rmsprop":
-            raise SpecError(
-                "algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'; use sgd"
-            )
+            raise SpecError("algorithm.momentum_in_local: not for training.optimizer 'rmsprop'; use sgd")
         update = BlendedMomentum(update, options.momentum_in_local)
     return {"server": server, "update": update}
 

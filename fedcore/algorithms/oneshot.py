@@ -34,8 +34,7 @@ def build_oneshot(options: OneShotOptions, spec: Spec) -> Recipe:
 def build_dl_u(options: DlUOptions, spec: Spec) -> Recipe:
     """w = sum_k (n_k/n) w_k."""
     require_one_round(spec)
-    chained = given(options.chained, spec.variant == "released")
-    return recipe(schedule=Chained() if chained else Synchronous())
+    return recipe(schedule=Chained() if given(options.chained, spec.variant == "released") else Synchronous())
 
 
 def require_one_round(spec: Spec) -> None:

@@ -67,12 +67,8 @@ def _recipe(
     shared = (when, options.noise_sigma * options.clip, options.delta_precision)
     if _before(options, spec):
         return recipe(objective=(term,), exchange=(BatchMeans(*shared),), aggregate=PlainMean())
-    means = FeatureMeans(
-        *shared,
-        at_start=at_start,
-        zero=options.delta_start == "zero",
-        cohort_only=options.deltas_of == "cohort",
-    )
+    zero, cohort_only = options.delta_start == "zero", options.deltas_of == "cohort"
+    means = FeatureMeans(*shared, at_start=at_start, zero=zero, cohort_only=cohort_only)
     return recipe(objective=(term,), exchange=(means,))
 
 

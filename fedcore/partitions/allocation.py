@@ -81,8 +81,7 @@ def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
 
     Source: RADFed, eq. (1), (2) and Algorithm 3.
     """
-    allocation = randomise(problem, solve(problem), search, rng)
-    return round_exactly(allocation, problem.sizes, problem.counts)
+    return round_exactly(randomise(problem, solve(problem), search, rng), problem.sizes, problem.counts)
 
 
 def solve(problem: QP) -> Matrix:
@@ -133,9 +132,8 @@ def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Ge
     residuals: list[list[float]] = (np.hstack(marginals) - np.hstack(problem.targets)).tolist()
     columns: list[list[int]] = (problem.categories + offsets).tolist()
     limits = {"relative": math.inf, "samples": search.xi, "fraction": search.xi * float(problem.sizes.sum())}
-    limit = limits[search.reading]
     factor = search.xi if search.reading == "relative" else 1.0
-    walk = partial(_losses, entries, residuals, columns, factor, limit)
+    walk = partial(_losses, entries, residuals, columns, factor, limits[search.reading])
     low, high = NEVER if search.stop is None else (bound * bound * start for bound in search.stop)
     reached = start
     for reached in walk(_moves(search.burn_in, problem, rng), start):
@@ -207,15 +205,10 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
         ones = np.ones(len(rows))
         per_row = scipy.sparse.csr_array((ones, (rows, entries)), shape=(len(sizes), len(rows)))
         per_column = scipy.sparse.csr_array((ones, (columns, entries)), shape=(len(counts), len(rows)))
+        sums = scipy.sparse.vstack([per_row, per_column])
         missing = np.concatenate([sizes - result.sum(axis=1), counts - result.sum(axis=0)])
         cost = 1.0 - 2.0 * part[rows, columns]
-        solved = scipy.optimize.linprog(
-            cost,
-            A_eq=scipy.sparse.vstack([per_row, per_column]),
-            b_eq=missing,
-            bounds=(0, 1),
-            method="highs-ds",
-        )
+        solved = scipy.optimize.linprog(cost, A_eq=sums, b_eq=missing, bounds=(0, 1), method="highs-ds")
         if solved.x is None:
             raise SpecError(f"partition: the allocation can't be rounded ({solved.message})")
         result[rows, columns] += np.rint(solved.x).astype(np.int64)

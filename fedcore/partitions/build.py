@@ -78,9 +78,7 @@ def check(partition: Partition, rows: int, where: str) -> None:
     times = _times([*clients, *sets.items()], rows, where)
     if (times == 0).any():
         row = int(np.argmin(times))
-        raise BrokenContract(
-            f"{where}: row {row} is neither held nor dropped, expected each of {rows} rows once"
-        )
+        raise BrokenContract(f"{where}: row {row} is neither held nor dropped, expected each of {rows} once")
     held_out = [(f"held-out client {client}", held) for client, held in enumerate(partition.held_out)]
     served = np.isin(np.arange(rows), joined(held for name, held in sets.items() if name != "dropped"))
     if (lost := (_times(held_out, rows, where) > 0) & ~served).any():
@@ -139,11 +137,9 @@ def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows,
 def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
     """Take validation, selection and test rows out of all rows first, then partition the others."""
     total = len(dataset.train)
-    order = streams.get("partition/validation").permutation(total)
     shares = options.from_pool()
     ends = np.cumsum([floor_share(share, total) for share in shares.values()])
-    *taken, kept = np.split(order, ends)
-    validation, selection, test = taken
+    validation, selection, test, kept = np.split(streams.get("partition/validation").permutation(total), ends)
     kept = np.sort(kept)
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)

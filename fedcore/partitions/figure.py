@@ -71,15 +71,9 @@ def _bubbles(axes: Axes, counts: NDArray[np.int64]) -> None:
 
 def _stacked(axes: Axes, counts: NDArray[np.int64]) -> None:
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    edges = np.arange(len(counts) + 1) - 0.5
-    steps = np.vstack([shares, shares[-1:]]).T
+    x, y = np.arange(len(counts) + 1) - 0.5, np.vstack([shares, shares[-1:]]).T
     layers: list[Any] = axes.stackplot(
-        edges,
-        steps,
-        colors=_colours(counts.shape[1]),
-        step="post",
-        linewidth=0,
-        rasterized=len(counts) > RASTER,
+        x, y, colors=_colours(counts.shape[1]), step="post", linewidth=0, rasterized=len(counts) > RASTER
     )
     axes.set(ylabel="share of labels", ylim=(0, 1))
     if counts.shape[1] <= NAMED_CLASSES:

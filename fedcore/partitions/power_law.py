@@ -37,8 +37,7 @@ def power_law(
 
     Source: FedProx (Li et al. 2020), section 5.1: power-law sizes, two digits a device.
     """
-    classes = rows_of_classes(labels, rng)
-    present = [rows for rows in classes if len(rows)]
+    present = [rows for rows in rows_of_classes(labels, rng) if len(rows)]
     width = len(present) if labels_per_client is None else min(labels_per_client, len(present))
     if clients + width - 1 < len(present):
         raise SpecError(

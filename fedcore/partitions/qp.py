@@ -71,8 +71,7 @@ def draw_targets(
 
     Source: RADFed, section IV-A; sizes are drawn before distributions.
     """
-    seed = options.legacy_seed
-    source: Random = rng if seed is None else np.random.RandomState(seed)
+    source: Random = rng if options.legacy_seed is None else np.random.RandomState(options.legacy_seed)
     for _ in range(REDRAWS):
         shares = partitions.draw_dirichlet(options.size_alpha, 1, options.clients, source)[0]
         if (shares * rows >= options.min_size).all():
@@ -121,8 +120,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     sizes, proportions = draw_targets(options, len(table), categories, rng)
     targets = tuple(proportion * sizes[:, None] for proportion in proportions)
     problem = QP(sizes, counts.astype(np.int64), observed, targets)
-    allocation = allocate(problem, options.search(), rng)
-    clients = deal_out(membership.reshape(-1), allocation, rng)
+    clients = deal_out(membership.reshape(-1), allocate(problem, options.search(), rng), rng)
     note = f"QP, sizes Dirichlet({options.size_alpha:g}), classes Dirichlet({options.class_alpha:g})"
     if options.features:
         note += f", {' and '.join(options.features)} Dirichlet({options.feature_alpha:g})"

@@ -31,8 +31,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Deal the shards of the training rows out."""
     labels, per_client = dataset.train.y, options.shards_per_client
     note = f"{per_client} label-sorted shards a client"
-    uneven = len(labels) % (options.clients * per_client)
-    if uneven:
+    if uneven := len(labels) % (options.clients * per_client):
         note += f"; {uneven} shards hold one row more than the others"
     return Partition(clients=tuple(shards(labels, options.clients, per_client, rng)), note=note)
 

@@ -34,12 +34,10 @@ def similarity(labels: Labels, clients: int, share: float, rng: np.random.Genera
     Source: rFedAvg, section VI-A, after SCAFFOLD (Karimireddy et al. 2020), section 7.
     """
     total = len(labels)
-    shuffled = rng.permutation(total).astype(np.int64)
-    uniform, rest = np.split(shuffled, [round(share * total)])
+    uniform, rest = np.split(rng.permutation(total).astype(np.int64), [round(share * total)])
     rest = rest[by_label(labels[rest], rng)]
     iid_counts = even(len(uniform), clients)
-    sorted_counts = even(total, clients) - iid_counts
-    pairs = zip(cut(uniform, iid_counts), cut(rest, sorted_counts), strict=True)
+    pairs = zip(cut(uniform, iid_counts), cut(rest, even(total, clients) - iid_counts), strict=True)
     return [np.concatenate(pair) for pair in pairs]
 
 
@@ -55,18 +53,12 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGINS = (
+    Plugin("iid", IidOptions, build_iid, "Shuffled and dealt out evenly.", "McMahan et al. 2017, section 3"),
     Plugin(
-        name="iid",
-        options=IidOptions,
-        build=build_iid,
-        summary="Shuffled and dealt out evenly.",
-        source="McMahan et al. 2017, section 3",
-    ),
-    Plugin(
-        name="similarity",
-        options=Options,
-        build=build,
-        summary="A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
-        source="rFedAvg, section VI-A",
+        "similarity",
+        Options,
+        build,
+        "A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
+        "rFedAvg, section VI-A",
     ),
 )

@@ -18,7 +18,7 @@ from fedcore.spec import parse
         (
             {"name": "prox_adam", "momentum_in_local": 0.5},
             {"optimizer": "rmsprop"},
-            "algorithm.momentum_in_local: not defined for training.optimizer 'rmsprop'",
+            "algorithm.momentum_in_local: not for training.optimizer 'rmsprop'",
         ),
         ({"name": "fedyogi", "tau": 0}, {}, "algorithm.tau: got 0, expected a number greater than 0"),
         ({"name": "fedadam", "beta1": 1}, {}, "algorithm.beta1: got 1, expected a number less than 1"),

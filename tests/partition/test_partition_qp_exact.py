@@ -179,7 +179,7 @@ def test_targets_are_drawn_sizes_first_then_each_dimension(least: float) -> None
 
 def test_a_draw_that_is_just_large_enough_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     given = iter([np.array([[0.1, 0.9]]), np.array([[0.25, 0.75]]), np.ones((2, 1))])
-    monkeypatch.setattr(qp, "draw_dirichlet", lambda *_: next(given))
+    monkeypatch.setattr("fedcore.partitions.draw_dirichlet", lambda *_: next(given))
     sizes, _ = draw_targets(options(clients=2, min_size=5.0), 20, [1], np.random.default_rng(0))
     assert sizes.tolist() == [5, 15]
     monkeypatch.undo()

@@ -42,7 +42,7 @@ FOUND = {
     "beyond": r"client 2: row 2000 is out of range, the data have 2000 rows",
     "fractional": r"client 2: got 0\.5 in a list of float64, expected whole numbers",
     "negative size": r"client 2: size -\d+, expected 0 or more",
-    "lost": r"row \d+ is neither held nor dropped, expected each of 2000 rows once",
+    "lost": r"row \d+ is neither held nor dropped, expected each of 2000 once",
     "words": r"client 0: got <U1 of shape \(2000,\) in a list of <U1, expected whole numbers",
     "note": r"damaged \('note' or 'identity' is no text\)",
 }
