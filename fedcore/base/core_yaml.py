@@ -20,13 +20,11 @@ from fedcore.base.errors import DIGITS, SpecError, shown
 BYTES, NODES, DEPTH = 1_000_000, 10_000, 100
 TAG = "tag:yaml.org,2002:"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+INT = r"[-+]?[0-9]+(_[0-9]+)*|0o[0-7]+|0x[0-9a-fA-F]+"
 CORE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "null": (r"~|null|Null|NULL|", lambda text: None),
     "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
-    "int": (
-        r"[-+]?[0-9]+(_[0-9]+)*|0o[0-7]+|0x[0-9a-fA-F]+",
-        lambda text: int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)),
-    ),
+    "int": (INT, lambda text: int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))),
     "float": (FLOAT, lambda text: float(re.sub(r"\.(?=[inIN])", "", text))),
     "merge": (r"<<", str),
     "str": (r"[^\ud800-\udfff]*", str),
@@ -70,11 +68,10 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise _wrong("a list or mapping as a key, expected a plain value", key.start_mark)
             value = self.construct_object(key)
-            line = key.start_mark.line + 1
             if value in seen:
                 message = f"the key {shown(value)} is given twice, first in line {seen[value]}"
                 raise _wrong(message, key.start_mark)
-            seen[value] = line
+            seen[value] = key.start_mark.line + 1
         return node
 
     def plain(self, node: yaml.ScalarNode) -> Any:

@@ -30,8 +30,7 @@ def plain(text: object) -> str:
     Control characters, line ends and characters that reverse the direction of writing become escapes;
     the user and password of an address become ``***``.
     """
-    masked = CREDENTIALS.sub(r"\1***@", str(text))
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in masked)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in CREDENTIALS.sub(r"\1***@", str(text)))
 
 
 def say(*lines: object, error: bool = False) -> None:

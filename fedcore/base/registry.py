@@ -127,10 +127,8 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
     for module in _modules(kind):
         for plugin in of_module(module):
             if plugin.name in by_name:
-                raise SpecError(
-                    f"{kind} '{plugin.name}': {Path(str(module.__file__)).resolve()} declares this name too, "
-                    "expected another"
-                )
+                place = Path(str(module.__file__)).resolve()
+                raise SpecError(f"{kind} '{plugin.name}': {place} declares this name too, expected another")
             by_name[plugin.name] = plugin
     return MappingProxyType(by_name)
 

@@ -86,8 +86,7 @@ def dense(model: Dense, p: Parameters, out: Parameters) -> list[Layer]:
 def random_features(model: RffLinear, p: Parameters, out: Parameters) -> list[Layer]:
     """Return random features, which may be fixed, and a linear head."""
     features = Layer(p["omega"], p["phase"], out.get("omega"), out.get("phase"), "cos", model.scale)
-    head = Layer(p["weight"].T, None, out["weight"].T, None)
-    return [features, head]
+    return [features, Layer(p["weight"].T, None, out["weight"].T, None)]
 
 
 LAYERS: Mapping[type, Callable[..., list[Layer]]] = {Dense: dense, RffLinear: random_features}
@@ -122,8 +121,7 @@ class Backward:
         by the delta of the batch's row i.
         """
         size = y.shape[0]
-        passes = self.passes.get(size)
-        if passes is None:
+        if (passes := self.passes.get(size)) is None:
             passes = self.passes[size] = Passes(self.layers, size, self.scratch)
         inputs = rows = x.flatten(1)
         bias: Tensor | None
@@ -169,8 +167,7 @@ class Passes:
     """Tensors and calls of one batch size, layer by layer: on the way up, down, and to the parameters."""
 
     def __init__(self, layers: Sequence[Layer], size: int, scratch: Scratch) -> None:
-        buffers = scratch.get(size)
-        if buffers is None:
+        if (buffers := scratch.get(size)) is None:
             buffers = scratch[size] = Buffers(layers, size)
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers
@@ -240,7 +237,7 @@ def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> Callable[[], An
 
 def network(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
-    last = torch.channels_last
+    last, unpooled = torch.channels_last, torch.ops.aten.max_pool2d_with_indices_backward
     dense = p["fc1.weight"], p["fc2.weight"]
 
     def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
@@ -268,9 +265,7 @@ def network(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
         for i in (1, 0):
             sums, where = pooled[i]
             delta = torch.ops.aten.threshold_backward(delta, images[i + 1], 0)
-            delta = torch.ops.aten.max_pool2d_with_indices_backward(
-                delta, sums, POOL, POOL, [0, 0], ONE, False, where
-            )
+            delta = unpooled(delta, sums, POOL, POOL, [0, 0], ONE, False, where)
             mask = [i > 0, True, True]
             delta, *pair = torch.ops.aten.convolution_backward(
                 delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, mask

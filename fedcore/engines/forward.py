@@ -6,13 +6,13 @@ from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Engine
-from fedcore.engines.problem import Block, Problem
+from fedcore.engines.problem import Block, Pair, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
 CHUNKS_OF_A_GPU = 16
 
 
-def chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def chunks(x: Tensor, y: Tensor) -> Iterator[Pair]:
     """Yield rows by the chunk: as many as keep a layer's activations in cache, or a GPU busy."""
     size = (CHUNK_OF_IMAGES if x.dim() > 2 else CHUNK) * (CHUNKS_OF_A_GPU if x.is_cuda else 1)
     return zip(x.split(size), y.split(size), strict=True)
@@ -23,9 +23,7 @@ def arithmetic(w: Tensor, precision: str) -> AbstractContextManager[Any]:
     return torch.autocast(w.device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-def forward(
-    problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str = "fp32"
-) -> tuple[Tensor, Tensor]:
+def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str = "fp32") -> Pair:
     """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
     model = problem.model
     losses, correct = [], []
@@ -40,9 +38,7 @@ def outputs(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> 
     return torch.cat([scores for scores, _ in _scored(problem, w, x, x, precision)])
 
 
-def _scored(
-    problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str
-) -> Iterator[tuple[Tensor, Tensor]]:
+def _scored(problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str) -> Iterator[Pair]:
     """Yield the scores of a chunk with its labels; the output layer computes in the parameters' own type."""
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}

@@ -64,8 +64,7 @@ class Fused(analytic.Analytic):
         first_size = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
         sums = _sums(first, x)
         offsets = None if offset is None else _sums(self._layers(offset)[0], x)
-        gram = self.grams.get(task.job.client)
-        if gram is None:
+        if (gram := self.grams.get(task.job.client)) is None:
             gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
 
         drift = _Drift(task, w, first_size)

@@ -14,6 +14,7 @@ from fedcore.data import Dataset, Partition, Rows
 from fedcore.models import Model, Split
 from fedcore.spec import Spec, TestedOn
 
+Pair = tuple[Tensor, Tensor]
 LARGEST_BYTES = 1 << 31
 ROWS = 128
 

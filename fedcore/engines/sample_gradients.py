@@ -93,16 +93,14 @@ def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     """
     model = problem.model
     assert isinstance(model, Lstm)
-    tokens = functional.embedding(x.T, p["embedding.weight"]).detach()
     with torch.enable_grad():
-        steps = tokens.requires_grad_()
+        steps = functional.embedding(x.T, p["embedding.weight"]).detach().requires_grad_()
         layers, inputs = [], steps
         for depth in range(model.layers):
             gates, before, after = _layer(p, depth, inputs)
             layers.append((gates, inputs.detach(), before.detach()))
             inputs = after
-        names = ("dense.", "fc.") if model.dense else ("fc.",)
-        features, sums = _through(p, names, inputs[-1], torch.relu)
+        features, sums = _through(p, ("dense.", "fc.") if model.dense else ("fc.",), inputs[-1], torch.relu)
         variables = [steps, *(gates for gates, _, _ in layers), *sums]
         embedded, *deltas = torch.autograd.grad(model.losses(sums[-1], y).sum(), variables)
     total = torch.stack(_layer_norms(deltas[len(layers) :], features)).sum(dim=0)

@@ -29,6 +29,8 @@ GROUP_BYTES = 4 << 30
 COPIES = 8
 MOST_RECORDINGS = 4
 Step = Callable[[Sequence[int]], None]
+Terms = Sequence[Sequence[BoundTerm]]
+Mapped = Sequence[tuple[Callable[..., Tensor], Sequence[Tensor]]]
 
 
 def unsupported(spec: Spec, problem: Problem) -> str | None:
@@ -38,8 +40,7 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
     test = problem.test
     try:
         with torch.no_grad(), arithmetic(problem.start, spec.precision):
-            stack = problem.start.expand(2, -1).contiguous()
-            p = problem.model.trainable.views(stack)
+            p = problem.model.trainable.views(problem.start.expand(2, -1).contiguous())
             _forward(problem, p, test.x[:1].expand(2, 1, *test.x.shape[1:]), test.y[:1].expand(2, 1))
     except RuntimeError:
         return f"the model '{spec.model.name}'"
@@ -89,7 +90,7 @@ class Memory:
         self.given = [[zeros(*shape) for shape in shapes] for _, shapes in form.mapped]
         self.index, self.weights = zeros(form.batch).long(), zeros(form.batch)
 
-    def begin(self, tasks: Sequence[Task], mapped: Sequence[Sequence[BoundTerm]]) -> None:
+    def begin(self, tasks: Sequence[Task], mapped: Terms) -> None:
         """Set everything but the batches to what the tasks say."""
         torch.stack([task.job.received for task in tasks], out=self.received)
         self.w.copy_(self.received)
@@ -182,9 +183,7 @@ class Stacked(Autograd):
             models |= {k: memory.w[k].clone() for k, task in enumerate(tasks) if len(task.rates) == t + 1}
         return [task.upload(models[k]) for k, task in enumerate(tasks)]
 
-    def _bound(
-        self, form: Form, training: Training, others: Sequence[Sequence[BoundTerm]]
-    ) -> tuple[Memory, Step]:
+    def _bound(self, form: Form, training: Training, others: Terms) -> tuple[Memory, Step]:
         """Return the memory and the step of a form, recorded where it differs in tensors alone."""
         fixed = training.optimizer == "sgd" and not any(others)
         recorder = RECORDERS.get(self.problem.start.device.type) if fixed else None
@@ -199,9 +198,7 @@ class Stacked(Autograd):
             self.recordings[form] = memory, step
         return memory, step
 
-    def _step(
-        self, form: Form, memory: Memory, training: Training, others: Sequence[Sequence[BoundTerm]]
-    ) -> Step:
+    def _step(self, form: Form, memory: Memory, training: Training, others: Terms) -> Step:
         """Return the function that does a step of all clients, given the sizes of their batches."""
         w, rate = memory.w, form.rate
         adders = [(k, t.add_gradient) for k, terms in enumerate(others) for t in terms if t.add_gradient]
@@ -234,12 +231,7 @@ class Stacked(Autograd):
         return torch.no_grad()(step_in_place if plain else step)
 
     def _gradient(
-        self,
-        memory: Memory,
-        w: Tensor,
-        out: Tensor,
-        mapped: Sequence[tuple[Callable[..., Tensor], Sequence[Tensor]]] = (),
-        others: Sequence[Sequence[BoundTerm]] = (),
+        self, memory: Memory, w: Tensor, out: Tensor, mapped: Mapped = (), others: Terms = ()
     ) -> Callable[[Sequence[int], float, float], None]:
         """Return the function of batch sizes, ``keep`` and ``scale`` that sets out <- keep out + scale g.
 
@@ -267,7 +259,7 @@ class Stacked(Autograd):
         return gradient
 
 
-def _sorted(terms: Sequence[Sequence[BoundTerm]]) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
+def _sorted(terms: Terms) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
     """Return the terms that are mapped over the clients, by term, and each client's other ones.
 
     Pulls are neither, as a step has them for all clients.

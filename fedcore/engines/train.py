@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines.problem import Block
+from fedcore.engines.problem import Block, Pair
 from fedcore.spec import LrSchedule, Training
 
 Size = int | Literal["full"]
@@ -32,9 +32,7 @@ def passes(
         yield from torch.from_numpy(rng.permutation(n)[:stop]).to(device).split(size)
 
 
-def batches(
-    block: Block, size: Size, drop_last: bool, rng: np.random.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(block: Block, size: Size, drop_last: bool, rng: np.random.Generator) -> Iterator[Pair]:
     """Yield the rows and labels of such batches of a client."""
     x, y = block.x, block.y
     for rows in passes(len(block), size, drop_last, rng, y.device):

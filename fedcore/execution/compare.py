@@ -40,13 +40,12 @@ class Comparison:
         Lines are means and bands ± one sample standard deviation over seeds. Methods with a diverged run have
         a place in the legend and no line.
         """
-        names = self.histories["method"].unique().tolist()
         return line_plot(
             self.histories[~self.histories["diverged"]],
             measure,
             axes,
             hue="method",
-            hue_order=names,
+            hue_order=self.histories["method"].unique().tolist(),
             palette="colorblind",
             errorbar="sd",
             err_kws={"alpha": 0.15},
@@ -74,15 +73,13 @@ def compare(results: Iterable[Result | Path | str]) -> Comparison:
             raise SpecError(f"compare: got two runs of one specification ({method}), expected one of each")
         others.append(run)
     specs = [dict(flat(first.spec)) for first, *_ in groups.values()]
-    lines, histories = [], []
+    lines, rows = [], []
     for spec, group in zip(specs, groups.values(), strict=True):
         lines.append({key: value for key, value in spec.items() if _differs(specs, key)} | _numbers(group))
         diverged = lines[-1]["diverged"]
         name = _label(specs, spec) + (f" ({diverged} of {len(group)} diverged)" if diverged else "")
-        histories += [
-            run.history.assign(method=name, seed=run.spec[SEED], diverged=diverged > 0) for run in group
-        ]
-    return Comparison(pd.DataFrame(lines), pd.concat(histories, ignore_index=True))
+        rows += [run.history.assign(method=name, seed=run.spec[SEED], diverged=diverged > 0) for run in group]
+    return Comparison(pd.DataFrame(lines), pd.concat(rows, ignore_index=True))
 
 
 def _numbers(group: list[Result]) -> dict[str, Any]:

@@ -49,8 +49,7 @@ def share() -> None:
     job of Slurm the warm process is started at once: a step of the job, which ends with all that it started,
     then finds it there.
     """
-    beside = os.path.dirname(sys.executable)
-    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), beside))
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{os.path.dirname(sys.executable)}"
     _, owner, serves = _warm()
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or (serves and alive(int(owner))):
         return
@@ -85,11 +84,10 @@ def refuse_others(connection: socket.socket) -> None:
 def alive(process: int) -> bool:
     """Whether a process of this machine, anyone's, still lives."""
     try:
-        os.kill(process, 0)
+        with contextlib.suppress(PermissionError):
+            os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        return True
     return True
 
 
@@ -142,10 +140,8 @@ def _report_kill(arguments: list[str], began: float, memory: bool) -> None:
     hint = "" if memory else " (out of memory?)"
     say(f"error: {why}{hint}; repeat the command to go on from the checkpoint", error=True)
     if arguments[0] == "run-batch":
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            with open(arguments[1]) as batch:
-                folders = [Path(item["out"]) for item in json.load(batch)]
-            lost(folders, began, why)
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(arguments[1]) as batch:
+            lost([Path(item["out"]) for item in json.load(batch)], began, why)
 
 
 def begin() -> None:

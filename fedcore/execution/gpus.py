@@ -38,8 +38,7 @@ def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
     Yields:
         The GPU as CUDA_VISIBLE_DEVICES names it, or None if there is none to claim.
     """
-    names = _visible()
-    if not names:
+    if not (names := _visible()):
         yield None
         return
     if folder is None:
@@ -101,7 +100,6 @@ def _job() -> str:
 
 def _visible() -> list[str]:
     """Return the GPUs that this process may use, without touching one."""
-    value = os.environ.get(VARIABLE)
-    if value is not None:
+    if (value := os.environ.get(VARIABLE)) is not None:
         return [name.strip() for name in value.split(",") if name.strip() not in {"", "-1"}]
     return [str(number) for number in range(torch.cuda.device_count())]

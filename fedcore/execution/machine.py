@@ -43,8 +43,7 @@ def commit(home: Path = HOME) -> str:
     head = _git(home, "rev-parse", "--short=10", "HEAD")
     if not top or not head or Path(top).resolve() != home.resolve():
         return ""
-    changed = _git(home, "status", "--porcelain", "--untracked-files=no")
-    return head + ("+" if changed else "")
+    return head + ("+" if _git(home, "status", "--porcelain", "--untracked-files=no") else "")
 
 
 def _git(home: Path, *arguments: str) -> str:

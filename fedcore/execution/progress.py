@@ -60,9 +60,8 @@ def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
         try:
             yield note
         except Exception as error:
-            message = plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")
             with suppress(OSError):
-                record(**_failure(message))
+                record(**_failure(plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")))
             raise
         (out / RECORD).unlink(missing_ok=True)
 

@@ -164,13 +164,11 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
         scaling=getattr(spec.data.options, "scaling", ""),
     )
     model = spec.model.build(shape)
-    start, buffers = models.start(
-        model, spec.model.options.init, streams.get("model"), getattr(torch, spec.dtype)
-    )
+    init, dtype = spec.model.options.init, getattr(torch, spec.dtype)
+    start, buffers = models.start(model, init, streams.get("model"), dtype)
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
-    tested_on = spec.evaluation.tested_on
-    problem = problems.make(dataset, partition, model, start, buffers, device, tested_on)
-    problem = problems.precompute_trunk(problem)
+    whole = problems.make(dataset, partition, model, start, buffers, device, spec.evaluation.tested_on)
+    problem = problems.precompute_trunk(whole)
     metrics.check(spec, problem)
     divergence = (Divergence(),) if spec.evaluation.divergence else ()
     observers = (choice.build(spec) for _, choice in sorted(spec.evaluation.observe.items()))
@@ -244,8 +242,9 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
     except (OSError, ValueError, SpecError):
         kind = "that can't be read"
     else:
-        seals = ("seal", sealed, spec.sha256())
-        (key, there, here), *more = differences(finished, spec.resolved()) or [seals]
+        (key, there, here), *more = differences(finished, spec.resolved()) or [
+            ("seal", sealed, spec.sha256())
+        ]
         kind = f"of another specification: {key} is {shown(there)} there, {shown(here)} here"
         kind += f" (and {len(more)} more)" if more else ""
     raise SpecError(f"{folder}: holds a result {kind}; take another folder, or --force to replace it")
@@ -288,8 +287,7 @@ def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
                 "data.scaling: 'by_client' needs test, validation and selection rows that belong to clients; "
                 "give partition.fold in place of shares"
             )
-        x = standardise_by_client(train.x, [*partition.clients, *partition.held_out])
-        train = replace(train, x=x)
+        train = replace(train, x=standardise_by_client(train.x, [*partition.clients, *partition.held_out]))
     if options.noise:
         streams = Streams(spec.seed if options.seed is None else options.seed)
         train = replace(train, x=build.noisy(train.x, partition.clients, options.noise, streams))

@@ -80,8 +80,7 @@ def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
     for group in sorted(set(plan.groups)):
         members = [upload for upload in uploads if plan.groups[upload.slot] == group]
         change = run.recipe.aggregate.change(run, state, models[group], members)
-        past = state.optimizer_state.get(group, {})
-        step = run.recipe.server.step(run, state, models[group], change, past)
+        step = run.recipe.server.step(run, state, models[group], change, state.optimizer_state.get(group, {}))
         models[group], state.optimizer_state[group] = step
     return models
 

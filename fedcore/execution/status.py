@@ -80,9 +80,8 @@ def survey(
 def cause(folder: Path) -> str:
     """Say in a few words why a run has no result: ``out of memory``, ``failed``; empty if it did not fail."""
     status = _status(folder, {})
-    if status.state != "failed":
-        return ""
-    return MEMORY if status.error.startswith(MEMORY) else "failed"
+    failed = MEMORY if status.error.startswith(MEMORY) else "failed"
+    return failed if status.state == "failed" else ""
 
 
 def counts(statuses: Iterable[Status]) -> dict[RunStatus, int]:

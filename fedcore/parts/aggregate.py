@@ -266,8 +266,7 @@ class LearnedMixture(Aggregation):
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
         """Return the last round's path of p, one row per pass over the validation rows."""
-        path = state.server.get("mixture_path")
-        if path is None:
+        if (path := state.server.get("mixture_path")) is None:
             return {}
         rows = [{f"p_{client}": p for client, p in enumerate(point)} for point in path.tolist()]
         return {"mixture": [{"pass": number, **row} for number, row in enumerate(rows)]}
@@ -281,10 +280,8 @@ class LearnedMixture(Aggregation):
             return self.steps or 0
         return self.epochs * (1 if self.batch == "full" else math.ceil(rows / self.batch))
 
-    def _learn(
-        self, scores: Tensor, y: Tensor, p: Tensor, velocity: Tensor, rng: np.random.Generator
-    ) -> Tensor:
-        """Move ``p`` [K] and ``velocity`` [K] in place along the gradient of the mixture's mean loss.
+    def _learn(self, scores: Tensor, y: Tensor, p: Tensor, v: Tensor, rng: np.random.Generator) -> Tensor:
+        """Move ``p`` [K] and its velocity ``v`` [K] in place along the gradient of the mixture's mean loss.
 
         With z = scores p, softmax q and one-hot labels e, the gradient is scores^T (q - e) / rows.
 
@@ -301,8 +298,8 @@ class LearnedMixture(Aggregation):
             for batch, e in islice(drawn, pass_steps):
                 flat = batch.view(-1, len(p))
                 excess = torch.softmax(torch.mv(flat, p).view(-1, classes), dim=1).sub_(e).view(-1)
-                velocity.addmv_(flat.t(), excess, beta=self.momentum, alpha=1 / len(e))
-                p.add_(velocity, alpha=-self.lr)
+                v.addmv_(flat.t(), excess, beta=self.momentum, alpha=1 / len(e))
+                p.add_(v, alpha=-self.lr)
                 if self.simplex:
                     p.copy_(project_simplex(p))
             path.append(p.clone())

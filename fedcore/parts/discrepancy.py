@@ -12,8 +12,7 @@ Discrepancy = Literal["kernel", "mean"]
 
 def mmd(kind: Discrepancy, x: Tensor, z: Tensor) -> float:
     """Return the MMD of points x [n, d] and z [m, d]: by a Gaussian kernel, or of means: rFedAvg, (2)."""
-    weights = x.new_full((len(x),), 1 / len(x))
-    return float(squared(kind, x, z, weights)[0].clamp(min=0).sqrt())
+    return float(squared(kind, x, z, x.new_full((len(x),), 1 / len(x)))[0].clamp(min=0).sqrt())
 
 
 def squared(kind: Discrepancy, x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

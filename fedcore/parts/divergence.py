@@ -61,8 +61,8 @@ class Divergence(Part):
         local = divergence_of_updates(models) if len(clients) > 1 else nan
         row = {"round": state.round + 1, "inner": stage + 1, "local": local, "centralised": nan}
         state.values["divergence"].append(row)
-        central = train_pooled(run, state, state.server["centralised"], tuple(clients), stage)
-        state.server["centralised"] = central
+        start = state.server["centralised"]
+        state.server["centralised"] = train_pooled(run, state, start, tuple(clients), stage)
         state.values["inner"]["clients"] = []
 
 

@@ -160,8 +160,7 @@ class BatchMeans(Deltas):
         return _spread(state.server["delta"][sharing(state)])
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
-        model = state.clients["own_model"].get(client)
-        if model is not None:
+        if (model := state.clients["own_model"].get(client)) is not None:
             return model
         rng = run.streams.get("own start", client=client)
         drawn, _ = start(run.problem.whole, run.spec.model.options.init, rng, state.model.dtype)

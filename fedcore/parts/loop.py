@@ -80,8 +80,7 @@ def _module(run: Run, w: Tensor) -> torch.nn.Module:
 
     class Network(torch.nn.Module):
         def named(self) -> dict[str, Tensor]:
-            trained = zip(model.trainable.shapes, self.parameters(), strict=True)
-            return run.problem.buffers | dict(trained)
+            return run.problem.buffers | dict(zip(model.trainable.shapes, self.parameters(), strict=True))
 
         def features(self, x: Tensor) -> Tensor:
             return model.features(self.named(), x)

@@ -38,8 +38,7 @@ class Proximal(Term):
 
         def add_direction(out: Tensor, w: Tensor) -> None:
             away = w - job.received
-            norm = float(away.norm())
-            if norm:
+            if norm := float(away.norm()):
                 out.add_(away, alpha=self.mu / norm)
 
         return BoundTerm(add_gradient=add_direction)
@@ -111,8 +110,7 @@ class TraceNorm(Term):
             if torch.isfinite(weight).all():
                 u, s, v = torch.linalg.svd(weight, full_matrices=False)
                 kept = (s > RANK_TOLERANCE * s[0]).to(s.dtype)
-                direction = ((u * kept) @ v).reshape(layout.shapes[head])
-                layout.views(out)[head].add_(direction, alpha=self.alpha)
+                layout.views(out)[head].add_(((u * kept) @ v).reshape(layout.shapes[head]), alpha=self.alpha)
 
         return BoundTerm(add_gradient=add_gradient if self.alpha else None)
 

@@ -94,8 +94,7 @@ class Redistribution(Schedule):
     def plan(self, run: Run, state: State) -> Plan:
         """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
         first = self.select.draw(run, state, 0)
-        inner = range(self.select.redistributions)
-        stages = (tuple(enumerate(self.select.draw(run, state, number))) for number in inner)
+        stages = (tuple(enumerate(self.select.draw(run, state, inner))) for inner in range(self.in_turn))
         return Plan(first, (state.model,) * len(first), stages, groups=(0,) * len(first))
 
     def trainings(self, cohort: int) -> int:
@@ -192,8 +191,7 @@ class Clustered(Schedule):
         """Plan one stage: the cohort, or everyone in the round that clusters."""
         clustering = state.round == self.cluster_round
         cohort = tuple(run.problem.active) if clustering else run.recipe.select.cohort(run, state)
-        groups = tuple(state.values["clusters"][client] for client in cohort)
-        return _one_stage(state, cohort, groups)
+        return _one_stage(state, cohort, tuple(state.values["clusters"][client] for client in cohort))
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """In the round that clusters, give each cluster a model of its own."""
@@ -297,8 +295,7 @@ class Asynchronous(Schedule):
 
     def event(self, run: Run, state: State) -> tuple[int, int]:
         """Return the coming update's client and staleness."""
-        events = run.spec.participation.events
-        if events is not None:
+        if (events := run.spec.participation.events) is not None:
             client, staleness = events[state.round % len(events)]
         else:
             rng = run.streams.get("event", state.round)

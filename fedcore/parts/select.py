@@ -23,13 +23,11 @@ def cohort_size(run: Run) -> int:
 def check_clients(run: Run, clients: tuple[int, ...], key: str, with_data: bool = False) -> None:
     """Refuse ids that no client has, one given twice, or (``with_data``) one of a client without rows."""
     count = len(run.problem.clients)
-    wrong = [client for client in clients if client >= count]
-    if wrong:
+    if wrong := [client for client in clients if client >= count]:
         raise SpecError(f"participation.{key}: no client {wrong[0]}, expected ids from 0 to {count - 1}")
     if len(set(clients)) < len(clients):
         raise SpecError(f"participation.{key}: a client is given twice in {list(clients)}")
-    empty = set(clients) - set(run.problem.active)
-    if with_data and empty:
+    if with_data and (empty := set(clients) - set(run.problem.active)):
         raise SpecError(f"participation.{key}: client {min(empty)} holds no rows")
 
 
@@ -52,12 +50,10 @@ class Uniform(Selection):
     def cohort(self, run: Run, state: State) -> tuple[int, ...]:
         """Return the coming round's clients, sorted."""
         active = run.problem.active
-        cohorts = run.spec.participation.cohorts
-        if cohorts is not None:
+        if (cohorts := run.spec.participation.cohorts) is not None:
             chosen = set(cohorts[state.round % len(cohorts)])
             return tuple(client for client in active if client in chosen)
-        size = cohort_size(run)
-        if size == len(active):
+        if (size := cohort_size(run)) == len(active):
             return tuple(active)
         rng = run.streams.get("cohort", state.round)
         return tuple(sorted(rng.choice(active, size, replace=False).tolist()))
@@ -93,8 +89,7 @@ class Assignments(Selection):
     def draw(self, run: Run, state: State, inner: int) -> tuple[int, ...]:
         """Return the clients of one of the coming round's inner rounds, model by model."""
         index = state.round * self.redistributions + inner
-        assignments = _given(run)
-        if assignments:
+        if assignments := _given(run):
             return assignments[index % len(assignments)]
         rng = run.streams.get("assignment", index)
         p = self.probabilities(run, state)

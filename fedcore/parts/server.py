@@ -25,10 +25,7 @@ class ServerSgd(ServerOptimizer):
 
 @dataclass(frozen=True)
 class ServerMomentum(ServerOptimizer):
-    """v <- beta v + D, w <- w + lr v, without dampening; v starts at zero.
-
-    Hsu et al. (FedAvgM).
-    """
+    """v <- beta v + D, w <- w + lr v, without dampening; v starts at zero. Hsu et al. (FedAvgM)."""
 
     lr: float
     beta: float
@@ -102,7 +99,6 @@ class Adaptive(ServerOptimizer):
         if "m" in past:
             m.add_(past["m"], alpha=self.beta1)
         v = past["v"] if "v" in past else change.new_full(change.shape, self.v0)
-        square = (change if self.of == "change" else m).square()
-        v = SECOND_MOMENTS[self.kind](v, square, self.beta2)
+        v = SECOND_MOMENTS[self.kind](v, (change if self.of == "change" else m).square(), self.beta2)
         scale = (v.sqrt() if self.root else v) + self.tau
         return model + m / scale * self.lr, {"m": m, "v": v}

@@ -10,8 +10,7 @@ from fedcore.parts import Run, State
 
 def number_of_steps(run: Run, client: int) -> int:
     """Return tau_k, the client's gradient steps in one round."""
-    steps = run.steps[client]
-    if steps is not None:
+    if (steps := run.steps[client]) is not None:
         return steps
     training = run.spec.training
     n = len(run.problem.clients[client])
@@ -53,8 +52,7 @@ def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0)
 
 def norm(run: Run, state: State, client: int, mu: float = 0.0) -> float:
     """Return ||a_k||_1 of one client's coming local steps, with the run's local optimizer."""
-    rates = tuple(learning_rates(run, state, client))
-    return _norm(rates, run.spec.training.momentum or 0.0, mu)
+    return _norm(tuple(learning_rates(run, state, client)), run.spec.training.momentum or 0.0, mu)
 
 
 @lru_cache(maxsize=4096)
@@ -85,13 +83,12 @@ def count_first_rows(run: Run, state: State) -> None:
 
 def make_task(run: Run, state: State, job: Job) -> Task:
     """Bind a job to its client's data, random stream, terms and update rule."""
-    purpose = f"batches/{job.stage}" if job.stage else "batches"
     return Task(
         job=job,
         block=run.problem.clients[job.client],
         training=run.spec.training,
         rates=learning_rates(run, state, job.client),
-        rng=run.streams.get(purpose, state.round, job.client),
+        rng=run.streams.get(f"batches/{job.stage}" if job.stage else "batches", state.round, job.client),
         terms=[term.bind(run, state, job) for term in run.recipe.objective],
         direction=run.recipe.update.direction(run, state, job),
         loop=run.recipe.update.loop(run, state, job),

@@ -189,8 +189,7 @@ class BlendedMomentum(UpdateRule):
         inner = self.rule.direction(run, state, job)
         rest = 1 - self.weight
         offset = None if inner.offset is None else inner.offset * rest
-        m = first_moment(state)
-        if m is not None:
+        if (m := first_moment(state)) is not None:
             length = learning_rate(run, state, job.client) * norm(run, state, job.client)
             s = m * (-self.weight / (length * run.recipe.schedule.in_turn))
             offset = s if offset is None else offset + s

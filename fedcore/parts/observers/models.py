@@ -64,11 +64,10 @@ class LossBetween(Part):
         if state.round + 1 < run.spec.training.rounds or not uploads:
             return
         first, second = uploads[0].model, (uploads[1].model if len(uploads) > 1 else uploads[0].received)
-        mixtures = ((theta, second.lerp(first, theta)) for theta in self.weights)
-        state.values["between"] = [
-            {"weight": theta, "train_loss": mean_loss(run.problem, w, run.problem.train)}
-            for theta, w in mixtures
-        ]
+        mixtures = (second.lerp(first, theta) for theta in self.weights)
+        losses = [mean_loss(run.problem, w, run.problem.train) for w in mixtures]
+        pairs = zip(self.weights, losses, strict=True)
+        state.values["between"] = [{"weight": theta, "train_loss": loss} for theta, loss in pairs]
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
         """Return one row per mixture: the weight of the first model and the loss on all training rows."""
