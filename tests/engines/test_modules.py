@@ -274,7 +274,7 @@ def test_a_network_of_torchvision_is_that_network() -> None:
             (3, 32, 32),
             r"got 'resnet81', expected a network of torchvision.models \(did you mean 'resnet",
         ),
-        ("resnet18", (1, 28, 28), r"networks take images \[3, height, width\], found \(1, 28, 28\)"),
+        ("resnet18", (1, 28, 28), r"nets take images \[3, height, width\], got \(1, 28, 28\)"),
         ("vit_b_16", (3, 32, 32), r"can't take inputs \[3, 32, 32\]: Wrong image height"),
     ],
 )

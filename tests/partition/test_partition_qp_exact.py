@@ -11,7 +11,7 @@ import pytest
 from partition_toys import class_problem, move, split_data, toy_data
 
 from fedcore.base.errors import SpecError
-from fedcore.partitions import allocation, draw_dirichlet, integers, qp
+from fedcore.partitions import allocation, draw_dirichlet, integers
 from fedcore.partitions.allocation import (
     QP,
     Search,
