@@ -40,8 +40,7 @@ class Planned(NamedTuple):
 class Catalogue:
     """All runs that the papers' targets need, at one scale, and those of the studies.
 
-    Raises:
-        SpecError: the parameters are of a paper that is not among ``papers``.
+    It raises SpecError if the parameters are of a paper that is not among ``papers``.
     """
 
     def __init__(self, params: ScaledParams, papers: Mapping[str, Paper]) -> None:
@@ -57,11 +56,7 @@ class Catalogue:
         self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[PlannedRun, ...]]] = {}
 
     def target(self, paper: str, name: str) -> Target:
-        """Return a paper's table or figure.
-
-        Raises:
-            SpecError: no such paper or target; the known ones are listed.
-        """
+        """Return a paper's table or figure, or raise SpecError with the names that are most like it."""
         if paper not in self.papers or name not in self.papers[paper].targets:
             raise SpecError(f"reports/{paper}/{name}: no such report; {self.nearest(f'{paper}/{name}')}")
         return self.papers[paper].targets[name]
@@ -93,11 +88,7 @@ class Catalogue:
         return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
     def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
-        """Return the runs of each cell of a table, or of each curve of a figure.
-
-        Raises:
-            SpecError: the parameters give no cells or no valid specification; the line names the key.
-        """
+        """Return the runs of each cell of a table, or of each curve of a figure; raises as ``runs`` does."""
         if (paper, target) not in self._cells:
             try:
                 queries_by_cell = self.target(paper, target).cells(self.params.papers[paper])

@@ -56,11 +56,7 @@ class Setting:
 
 
 def rows(params: StudyParams) -> dict[str, Row]:
-    """Return a study's rows by key.
-
-    Raises:
-        SpecError: a grid or variant has a key that no method has, or no value; the line names it.
-    """
+    """Return a study's rows by key, or raise SpecError with a grid's or variant's key that no method has."""
     labels, named = params.report.labels, {}
     known = {
         name: {**FIXED, "algorithm": options_of("algorithm", method.name or name, f"algorithms.{name}")}
@@ -79,8 +75,7 @@ def rows(params: StudyParams) -> dict[str, Row]:
 def settings(params: StudyParams) -> dict[str, Setting]:
     """Return a study's columns by key: each split of each data set in each regime, and values of the grid.
 
-    Raises:
-        SpecError: a grid or variant has a key that no setting has, or no value; the line names it.
+    It raises SpecError with a grid's or variant's key that no setting has.
     """
     labels, columns, all_known = params.report.labels, {}, []
     grid, variants = _of(COLUMNS, params)
@@ -121,10 +116,7 @@ def points(
 ) -> list[Point]:
     """Return every combination of a grid's values and of one variant, as far as their keys are known.
 
-    Combinations that change the same count once.
-
-    Raises:
-        SpecError: a key is in the grid and in a variant.
+    Combinations that change the same count once. A key in the grid and in a variant raises SpecError.
     """
     keys = [key for key in grid if _has(known, key)]
     if both := [key for key in keys if any({*alike(key)} & {*case} for case in variants.values())]:
@@ -223,16 +215,11 @@ def _of(side: tuple[str, ...], params: StudyParams) -> tuple[dict[str, Any], dic
 
 
 def _side(case: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the sections of the side of a table that a variant's first key belongs to."""
     return ROWS if next(iter(case)).partition(".")[0] in ROWS else COLUMNS
 
 
 def frozen(key: str, value: Any) -> Any:
-    """Return a value as a query can hold it.
-
-    Raises:
-        SpecError: it has keys of its own.
-    """
+    """Return a value as a query can hold it, or raise SpecError if it has keys of its own."""
     if isinstance(value, Mapping):
         raise SpecError(f"{key}: got {shown(value)}, expected a value; write its keys, such as {key}.name")
     return tuple(value) if isinstance(value, list) else value

@@ -60,10 +60,8 @@ class StudyError(SpecError):
 def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, Any]:
     """Return a configuration with the contents of all studies, by file, in its section ``studies``.
 
-    Before, this holds files outside of ``root/studies``, or the contents already.
-
-    Raises:
-        SpecError: a file can't be read.
+    Before, this holds files outside of ``root/studies``, or the contents already. It raises SpecError if a
+    file can't be read.
     """
     given = config.get("studies") or ()
     if isinstance(given, Mapping):
@@ -79,11 +77,7 @@ def study_names(root: Path = Path()) -> list[str]:
 
 
 def configuration(params: Path, quick: bool = False) -> dict[str, Any]:
-    """Read a params.yaml; ``quick`` as ``core_yaml.read`` says.
-
-    Raises:
-        SpecError: the file can't be read or holds no keys and values.
-    """
+    """Read a params.yaml (``quick`` as in ``core_yaml.read``), or raise SpecError if it has no keys and values."""
     config = core_yaml.read(params, "configuration", quick)
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")
@@ -93,8 +87,7 @@ def configuration(params: Path, quick: bool = False) -> dict[str, Any]:
 def load(config: Mapping[str, Any]) -> ScaledParams:
     """Validate the configuration, with the rows of plug-in files, and apply its scale.
 
-    Raises:
-        SpecError: one line with the path of the key, what was found and what was expected.
+    It raises SpecError: one line with the path of the key, what was found and what was expected.
     """
     studies = config.get("studies") or {}
     config = _joined({key: value for key, value in config.items() if key != "studies"})
@@ -132,7 +125,6 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
 
 
 def _named(files: Iterable[str]) -> dict[str, str]:
-    """Return the studies' files by the studies' names, which are the files'."""
     files_by_name: dict[str, str] = {}
     for file in files:
         name = Path(file).stem
@@ -161,7 +153,6 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
-    """Return a paper at a scale, which can't bring in a new data set, regime or algorithm."""
     where = f"{where}.papers.{paper}"
     changes = dict(scale.papers.get(paper, {}))
     if scale.seeds is not None:
@@ -182,11 +173,7 @@ def require_known(where: str, name: str, known: Mapping[str, Any]) -> None:
 
 
 def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration with the rows that plug-in files ask for; its own values win.
-
-    Raises:
-        SpecError: a file asks for a paper that there is not, or does not say for which algorithm.
-    """
+    """Return the configuration with the rows that plug-in files ask for; its own values win."""
     papers = config.get("papers")
     if not isinstance(papers, Mapping):
         return config

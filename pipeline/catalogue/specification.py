@@ -21,8 +21,7 @@ from pipeline.catalogue.targets import Query
 def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     """Lay regime, data set, split, algorithm, the algorithm's ``per`` and ``chosen`` over one another.
 
-    Raises:
-        SpecError: the query names something that the paper's parameters don't have, or ``per`` does.
+    It raises SpecError if the query or ``per`` names something that the paper's parameters don't have.
     """
     regime = _entry(params.regimes, "regimes", query.regime)
     dataset = _entry(params.datasets, "datasets", query.dataset)
@@ -87,14 +86,12 @@ def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(params: PaperParams, query: Query) -> list[tuple[str, Any]]:
-    """Return the changes that searches chose for a query's algorithm and place."""
     names = {query.regime, query.dataset, query.split, query.place}
     entries = (entry for entry in params.chosen if entry.of in (None, query.algorithm) and entry.at in names)
     return [change for entry in entries for change in entry.values.items()]
 
 
 def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]:
-    """Return what an algorithm changes for a query's regime, data set and split, in the order written."""
     splits = {split for dataset in params.datasets.values() for split in dataset.splits}
     known = [*params.datasets, *params.regimes, *sorted(splits)]
     cases = params.algorithms[algorithm].per
@@ -106,7 +103,6 @@ def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]
 
 
 def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
-    """Return the options that an entry itself gives for a query."""
     options = dict(params.algorithms[algorithm].model_extra or {})
     for case in _cases(params, algorithm, query):
         options |= case.model_extra or {}
@@ -125,7 +121,6 @@ def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
 
 
 def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
-    """Give a partition that has a number of clients the regime's, unless it sets its own."""
     known = keys_of(find("partition", partition["name"], "partition.name").options)
     return {"clients": clients, **partition} if "clients" in known else partition
 
@@ -172,8 +167,7 @@ def _equal_rounds(values: Mapping[str, Any]) -> int:
 def worth(values: Mapping[str, Any]) -> Fraction:
     """Return how many synchronous rounds one round of a run is worth, by the times that clients train in it.
 
-    Raises:
-        SpecError: that takes the number of clients, which only the data's files tell.
+    It raises as ``cohort_size`` does where that takes the number of clients.
     """
     spec = parse({**values, "partition": {"name": "given"}})
     trainings = spec.recipe.schedule.trainings
@@ -185,8 +179,7 @@ def worth(values: Mapping[str, Any]) -> Fraction:
 def cohort_size(spec: Mapping[str, Any]) -> int:
     """Return how many clients take part in a synchronous round, if none of them is empty.
 
-    Raises:
-        SpecError: only the data's files tell how many clients there are.
+    It raises SpecError if only the data's files tell how many clients there are.
     """
     return Participation.model_validate(spec["participation"]).cohort_size(training_clients(spec))
 

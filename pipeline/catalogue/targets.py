@@ -266,11 +266,7 @@ class Target(ABC):
 
     @abstractmethod
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
-        """Write its files, a path for each form.
-
-        Raises:
-            DataError: a run can't be used.
-        """
+        """Write its files, a path for each form, or raise DataError if a run can't be used."""
 
     def read_as(self, words: str, change: Callable[[Query], Query], **more: Any) -> Self:
         """Return it under another reading of the paper: words after its title, and changes of all queries."""

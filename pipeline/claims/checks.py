@@ -75,7 +75,6 @@ class Check(Options):
         return None
 
     def _among(self, rows: Sequence[str], name: str, means: Means) -> tuple[str, ...]:
-        """Return those of the rows that have a number in a part."""
         return tuple(row for row in rows if (row, name) in means)
 
     def parts(self) -> tuple[str, ...]:
@@ -376,7 +375,6 @@ class Significant(Check):
         return all(seen) if self.better else not any(seen), text
 
     def _test(self, means: Means, row: str, over: str, column: str) -> tuple[float, float]:
-        """Return p and the mean difference of two cells; 1 and 0 where one is missing."""
         if not {(row, column), (over, column)} <= means.keys():
             return 1.0, 0.0
         (values, *ours), (rival_values, *theirs) = means[row, column], means[over, column]
@@ -395,7 +393,6 @@ CHECKS: Mapping[str, type[Check]] = {
 
 
 def _ratio(value: float, divisor: float) -> float:
-    """Return a quotient; of 0 it is infinite, with the sign of ``value``, or NaN."""
     if divisor:
         return value / divisor
     return math.copysign(math.inf, value) if value else math.nan

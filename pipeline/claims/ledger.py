@@ -98,11 +98,7 @@ def ledger(paper: str) -> tuple[Claim, ...]:
 
 
 def load(path: Path, paper: str) -> tuple[Claim, ...]:
-    """Read a ledger.
-
-    Raises:
-        SpecError: one line that names the file, the claim and the key, what was found and what was expected.
-    """
+    """Read a ledger, or raise SpecError with file, claim, key, what was found and what was expected."""
     entries = core_yaml.read(path, "ledger")
     if not isinstance(entries, list):
         raise SpecError(f"{path}: expected a list of claims, got {type(entries).__name__}")
@@ -204,21 +200,18 @@ def _with_zeros(line: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _finding(check: Check, rows: tuple[str, ...], lines: Lines) -> Judgement:
-    """Judge a check, and name the cells in which diverged runs count as 0."""
     result = check.judge({cell: check.read(line) for cell, line in lines.items()}, rows)
     zeros = [f"{line[ZEROS]} of {line['n']} in {'/'.join(c)}" for c, line in lines.items() if ZEROS in line]
     return replace(result, detail=f"{result.detail}; diverged, so 0: {', '.join(zeros)}") if zeros else result
 
 
 def _counts(line: Mapping[Any, Any]) -> tuple[int, int, int]:
-    """Return how many runs of a cell finished, how many were asked for and how many diverged."""
     counts = (line.get(name, 0) for name in ("n", "seeds", "diverged"))
     finished, seeds, diverged = (0 if pd.isna(count) else int(count) for count in counts)
     return finished, seeds, diverged
 
 
 def _lacking(line: Mapping[Any, Any] | None, runs: int, of: str) -> str:
-    """Say what a cell lacks; nothing if it can be used."""
     if line is None:
         return "no such cell"
     finished, seeds, diverged = _counts(line)

@@ -100,11 +100,7 @@ def points(paper: str) -> Mapping[str, Point]:
 
 
 def load(path: Path) -> dict[str, Point]:
-    """Read open points.
-
-    Raises:
-        SpecError: one line that names the file, the point and the key, what was found and what was expected.
-    """
+    """Read open points, or raise SpecError with file, point, key, what was found and what was expected."""
     entries = core_yaml.read(path, "open points", quick=True)
     if not isinstance(entries, dict):
         raise SpecError(f"{path}: expected open points by name, got {type(entries).__name__}")

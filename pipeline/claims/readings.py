@@ -105,7 +105,6 @@ class Space:
         return cells
 
     def _changes(self, params: PaperParams, query: Query, taken: Mapping[str, str]) -> Changes:
-        """Return the query's changes, then those of all readings, then those of one reading."""
         by_point = (changes_of(params, query, self.points[key], choice) for key, choice in taken.items())
         return tuple(chain(query.changes, applicable(params, query, self.section.changes), *by_point))
 
@@ -125,8 +124,7 @@ class Space:
 def readings_targets(paper: str, declared: Paper, params: PaperParams) -> dict[str, Target]:
     """Return the targets of the readings that a paper's parameters ask for.
 
-    Raises:
-        SpecError: one line that names the key: no such table, no such open point, or one that can't run.
+    It raises SpecError with the key: no such table, no such open point, or one that can't run.
     """
     targets: dict[str, Target] = {}
     for name, options in params.readings.items():
@@ -286,7 +284,6 @@ def _named(line: Mapping[Any, Any]) -> str:
 
 
 def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:
-    """Say in which readings a claim holds, and of how many where not all decide it."""
     return f"{claim['says']}{'' if claim['of'] == readings else each.format(round(claim['of']))}"
 
 
@@ -319,7 +316,6 @@ def _marks(open_points: Mapping[str, Point], order: pd.DataFrame) -> dict[int, s
 
 
 def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], marks: dict[int, str]) -> None:
-    """Draw readings' distances, with a sign over those that lack runs."""
     axes.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
     colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
     axes.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
@@ -338,7 +334,6 @@ def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], mar
 def _draw_choices(
     axes: Axes, order: pd.DataFrame, open_points: Mapping[str, Point], parts: pd.Series[float]
 ) -> None:
-    """Draw which alternative of each point readings take, and what the point explains."""
     labels: list[str] = []
     for key, point in open_points.items():
         for name in point.tried:

@@ -113,8 +113,7 @@ def _sit(
 def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
     """Return a benchmark with a method, whose ranges its file gives, in a family of its own.
 
-    Raises:
-        SpecError: there is no such algorithm, or the others are compared with it.
+    It raises SpecError if there is no such algorithm, or the others are compared with it.
     """
     section, known = study["benchmark"], study["algorithms"]
     if method == section["base"]:

@@ -81,10 +81,7 @@ def bill(
     """Return what a target, named as people type it, costs on this machine; docs/costs.md lists the keys.
 
     ``where`` is the row and column of a cell, by key or label, None for the whole; ``cores`` is how many runs
-    go side by side; ``root`` holds results/.
-
-    Raises:
-        SpecError: no such target, row or column.
+    go side by side; ``root`` holds results/. A target, row or column that there isn't raises SpecError.
     """
     runs = _runs(catalogue, target, where)
     planned = {str(root / run.folder): stated(run) for run in runs}
@@ -174,7 +171,6 @@ def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
 
 
 def _guess(*values: float) -> Guess:
-    """Return a guessed value, with the ends of its 80% interval."""
     return {name: round(value, 4) for name, value in zip(("guess", "low", "high"), values, strict=True)}
 
 

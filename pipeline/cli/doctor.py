@@ -92,10 +92,8 @@ def command(
 def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
     """Look the pins of a pyproject.toml up: how many there are, and a line for each known weakness.
 
-    ``service``: further arguments of pip-audit, which say whom it asks.
-
-    Raises:
-        NotAudited: a pin could not be looked up, or pip-audit is not installed; one line says why.
+    ``service``: further arguments of pip-audit, which say whom it asks. It raises NotAudited, with the reason
+    in one line, if a pin could not be looked up or pip-audit is not installed.
     """
     with tempfile.TemporaryDirectory() as name:
         requirements, answer = Path(name, "pins.txt"), Path(name, "answer.json")
@@ -116,7 +114,6 @@ def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]
 
 
 def _why(output: str) -> str:
-    """Return the reason that pip-audit gave, from its own words or the end of its traceback."""
     lines = [line for line in map(str.strip, output.splitlines()) if line]
     errors = [line for line in lines if line.startswith("ERROR") and "Tip:" not in line]
     reason = (errors or lines or ["it said nothing"])[-1]

@@ -121,10 +121,8 @@ def summaries(
     """Return the result files that some cells of a report need.
 
     Rows and columns are keys as in the csv, or labels as in print; without any, and without seeds, all count.
-    With a folder of reference results, ``kept``, runs that a table in it holds are left out.
-
-    Raises:
-        SpecError: no such report, row or column, or nothing like that is in it.
+    With a folder of reference results, ``kept``, runs that a table in it holds are left out. It raises
+    SpecError if there is no such report, row or column, or nothing like that is in it.
     """
     sources = catalogue.sources(*catalogue.named(report))
     if sources.target.needs == "partitions":
@@ -161,11 +159,7 @@ def cell_facts(
 
 
 def cell(catalogue: Catalogue, report: str, row: str, column: str) -> tuple[Sources, str, str]:
-    """Return a report, and the keys of its cell that is named by keys or labels.
-
-    Raises:
-        SpecError: no such report, row or column.
-    """
+    """Return a report and the keys of its cell, named by keys or labels; SpecError if there is no such."""
     sources = catalogue.sources(*catalogue.named(report))
     if not sources.cells:
         raise SpecError(f"{report}: no cell of it is made of runs; it follows from parameters and recipes")
@@ -189,11 +183,6 @@ def text(cell: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _found(report: str, what: str, name: str, known: Mapping[str, str]) -> str:
-    """Return the key that is asked for by key or by label.
-
-    Raises:
-        SpecError: there is none, or there are several.
-    """
     if name in known:
         return name
     keys = [key for key, label in known.items() if name.casefold() in {key.casefold(), label.casefold()}]

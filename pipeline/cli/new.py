@@ -142,12 +142,10 @@ def _asked(
 
 
 def _several(names: str) -> list[str]:
-    """Return the names that commas part, each once."""
     return list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
 
 
 def _numbers(options: Any) -> dict[str, Any]:
-    """Return the defaults of an algorithm's numbers, which are what one tries other values of."""
     values = {field.alias or key: field.default for key, field in options.model_fields.items()}
     return {key: value for key, value in values.items() if type(value) in (int, float)}
 
@@ -170,7 +168,6 @@ def _split(text: str) -> dict[str, Any]:
 
 
 def _dataset(name: str, edition: str) -> dict[str, Any]:
-    """Return a data set's section, and the model that suits it."""
     plugin, section = find("data", name, "--data"), {"name": name}
     if "edition" in plugin.options.model_fields:
         section["edition"] = edition or "full"

@@ -61,11 +61,7 @@ def board(scale: str, folder: Path = Path("reports")) -> Board:
 
 
 def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
-    """Read those of the named (paper, target) reports that exist.
-
-    Raises:
-        DataError: one was made at another scale.
-    """
+    """Read those of the named (paper, target) reports that exist; DataError if one has another scale."""
     reports = {}
     for paper, target in names:
         path = folder / paper / f"{target}.csv"

@@ -191,7 +191,6 @@ def _checks(
 
 
 def _left(runs: Mapping[str, KeptLine], root: Path, slower: float) -> tuple[int, float]:
-    """Return how many kept runs aren't in ``root``, and how long they take on a machine like this one."""
     rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
     return len(rest), sum(rest) * slower
 
@@ -251,8 +250,7 @@ def keep_histories(check: Recheck, root: Path, folder: Path) -> None:
 def again(unit: Unit, root: Path, settings: Settings) -> Recheck:
     """Make the runs of a cell or figure from their specifications, and compare them with the kept ones.
 
-    Raises:
-        DataError: its data can't be had.
+    It raises DataError if its data can't be had.
     """
     began, compared = time.monotonic(), []
     for plan, line in zip(unit.runs, unit.kept, strict=True):

@@ -21,8 +21,7 @@ COLUMNS = Path(__file__).with_name("columns.yaml")
 def package(folder: Path) -> dict[str, Any]:
     """Return what ``datapackage.json`` holds of a folder of kept results.
 
-    Raises:
-        DataError: a file has a column that neither columns.yaml nor an open point of its paper explains.
+    It raises DataError if neither columns.yaml nor an open point of its paper explains a file's column.
     """
     columns = core_yaml.read(COLUMNS, "columns")
     paths = sorted(path for name in ("*.csv", RUNS, HISTORIES) for path in folder.rglob(name))

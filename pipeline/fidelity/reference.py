@@ -47,10 +47,7 @@ def keep(
 ) -> KeepResult:
     """Write reports, named ``<paper>/<target>``, as far as their runs exist, and a line for each of these.
 
-    The catalogue is at the scale that is kept, and ``root`` holds results/.
-
-    Raises:
-        DataError: a result was changed after it was made.
+    The catalogue is at the scale that is kept; ``root`` holds results/. A changed result raises DataError.
     """
     written: list[Path] = []
     left: dict[str, str] = {}
@@ -83,7 +80,6 @@ def keep(
 
 
 def _lacking(sources: Sources, folders: set[str]) -> str:
-    """Say why a report can't be made of the runs in these folders; a figure of curves needs one of each."""
     cells, kind = sources.cells, sources.target.kind
     if not sources.target.kept:
         return "holds no measurement"
@@ -98,11 +94,7 @@ def _lacking(sources: Sources, folders: set[str]) -> str:
 
 
 def _report(sources: Sources, folder: Path) -> list[Path]:
-    """Write a report unless the same one, but for its drawing and the commit that it names, is there.
-
-    Raises:
-        DataError: the table of partitions that is kept is of more of them.
-    """
+    """Write a report unless the same one, but for its drawing and the commit that it names, is there."""
     target = sources.target
     with TemporaryDirectory() as place:
         outputs = target.paths(Path(place), sources.name)
@@ -134,8 +126,7 @@ def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[s
 def line(run: PlannedRun, root: Path) -> dict[str, Any]:
     """Return what is kept of a run: its folder, its last and best numbers, hashes, and where it was made.
 
-    Raises:
-        DataError: the run is missing, or another specification's.
+    It raises DataError if the run is missing, or another specification's.
     """
     summary = RunFacts(run, root).summary
     if summary is None:
@@ -163,8 +154,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
 def history(run: str, folder: Path) -> pd.DataFrame:
     """Return a run's history as it is kept, with the kind of processor that made it where that is known.
 
-    Raises:
-        DataError: the history holds something else than numbers.
+    It raises as ``read_history`` does.
     """
     processor = read_object(folder / TIMING).get("processor", "")
     return read_history(folder / "history.csv").assign(run=run, processor=processor)
@@ -211,11 +201,7 @@ def decided(folder: Path) -> str:
 
 
 def inserted(page: str, name: str, part: str) -> str:
-    """Return a page with a generated part between ``<!-- name -->`` and ``<!-- end of name -->``.
-
-    Raises:
-        DataError: the marks are not there.
-    """
+    """Put a part between a page's ``<!-- name -->`` and ``<!-- end of name -->``; DataError without these."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     head, _, rest = page.partition(begin)
     _, found, tail = rest.partition(end)

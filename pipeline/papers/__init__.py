@@ -31,11 +31,7 @@ def papers() -> Mapping[str, Paper]:
 
 
 def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
-    """Return the catalogue of a merged configuration, with its studies.
-
-    Raises:
-        SpecError: the configuration is wrong.
-    """
+    """Return the catalogue of a merged configuration, with its studies, or raise SpecError if it is wrong."""
     params = load(config)
     studies = {
         name: study_paper(params.files[name], paper_params)
@@ -60,10 +56,8 @@ def catalogue_of(
 ) -> Catalogue:
     """Return the catalogue of a params.yaml, at its own scale or another, and of the studies beside it.
 
-    ``over`` is a file laid over it; ``studies`` are files of studies elsewhere.
-
-    Raises:
-        SpecError: a file can't be read or is wrong.
+    ``over`` is a file laid over it; ``studies`` are files of studies elsewhere. It raises SpecError if a file
+    can't be read or is wrong.
     """
     config = configuration(params)
     if over is not None:

@@ -18,8 +18,7 @@ OLD = 86400.0
 def build_report(sources: Sources) -> list[Path]:
     """Write and return all files of a target, last its provenance, which says what they were made of.
 
-    Raises:
-        DataError: a run that the target needs can't be used.
+    It raises DataError if a run that the target needs can't be used.
     """
     partitions = sources.target.needs == "partitions"
     for run, folder in zip(sources.runs, sources.owners, strict=True):
@@ -41,8 +40,7 @@ def seal_report(sources: Sources, outputs: Iterable[Path]) -> Path:
 def made_of(sources: Sources) -> str:
     """Return a hash of the results that a report shows; what is kept of a run stands for one that isn't here.
 
-    Raises:
-        OSError, ValueError: one of them is missing or damaged.
+    It raises OSError or ValueError if one of them is missing or damaged.
     """
     root = sources.root
     if sources.target.needs == "partitions":
@@ -85,10 +83,8 @@ def write_partial(sources: Sources) -> list[Path]:
     """Write a table in all its forms; a cell without any run says ``out of memory``, ``failed`` or nothing.
 
     What only a complete table has, its PDF and its provenance, is deleted, and the files look older than any
-    run: Snakemake then completes the table when it is asked for it. Returns the files' paths.
-
-    Raises:
-        DataError: it is no table, a run is changed or damaged, or none is finished.
+    run: Snakemake then completes the table when it is asked for it. Returns the files' paths. It raises
+    DataError if it is no table, a run is changed or damaged, or none is finished.
     """
     folder, name = _folder(sources), f"reports/{sources.paper}/{sources.name}"
     if sources.target.kind != "table":

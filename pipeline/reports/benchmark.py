@@ -20,11 +20,7 @@ from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
 
 def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setting]) -> dict[str, Target]:
-    """Return a benchmark's reports.
-
-    Raises:
-        SpecError: a method or a data set that it names isn't the study's.
-    """
+    """Return a benchmark's reports, or raise SpecError if a method or data set that it names isn't there."""
     benchmark = params.benchmark
     assert benchmark is not None
     _check(params, benchmark)

@@ -207,7 +207,6 @@ def of_frame(
 
 
 def _listed(columns: list[str]) -> str:
-    """Return the columns, or how many where there are too many to list; equal ones are counted."""
     counted = Counter(columns)
     if len(counted) > LISTED:
         return f"{len(columns)} columns"

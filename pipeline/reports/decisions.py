@@ -36,7 +36,6 @@ def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
 
 
 def _judged(cell: Cell, plan: Plan, runs: pd.DataFrame, method: str, base: str) -> Line:
-    """Return a tidy line on a method against another one in these runs."""
     effect = effects.effect(runs, method, base)
     if effect is None:
         return {"row": cell[0], "column": cell[1], "verdict": UNRUN}

@@ -135,8 +135,7 @@ class Curves(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from.
 
-        Raises:
-            DataError: a run can't be used, or the figure that is kept is of more runs.
+        It raises DataError if a run can't be used, or the figure that is kept is of more runs.
         """
         root, before = sources.root, sources.earlier
         cells = read(sources.cells, root, sources.among)
@@ -167,10 +166,8 @@ class Curves(Target):
     ) -> pd.DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
-        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history.
-
-        Raises:
-            DataError: a run is missing, foreign or damaged, or the runs are of several scales or variants.
+        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history. It
+        raises DataError if a run is missing, foreign or damaged, or they are of several scales or variants.
         """
 
         def series(facts: RunFacts, panel: str) -> pd.Series[float]:
@@ -219,7 +216,6 @@ class Curves(Target):
 
 
 def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
-    """Return the numbers that the paper prints of a figure, or of a target with the same, if asked for."""
     numbers = sources.declared.numbers if sources.layout.published else None
     return results.published_cells(numbers, target or sources.name)
 

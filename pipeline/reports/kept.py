@@ -76,11 +76,7 @@ def summary_of(line: Line) -> KeptSummary:
 
 
 def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.DataFrame:
-    """Return a kept run's history, as ``line_of`` its line.
-
-    Raises:
-        NotKept: it has none.
-    """
+    """Return a kept run's history, as ``line_of`` its line, or raise NotKept if it has none."""
     path = (among or root / REFERENCE / run.paper) / HISTORIES
     histories = _histories(path, stamps(path))
     if run.folder not in histories:

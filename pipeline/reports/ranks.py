@@ -132,7 +132,6 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
 
 
 def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean rank of each method over data sets, then its rank on each."""
     sets, means = ranked.ranks.shape[1], ranked.means
     spread = ranked.ranks.std(axis=1)
     test = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
@@ -162,7 +161,6 @@ def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Pi
 
 
 def _sentences(frame: pd.DataFrame, ranked: Ranking, columns: int, kind: str) -> list[str]:
-    """Say what was ranked, which test ran, and how far it can be trusted."""
     methods, sets = ranked.ranks.shape
     if not sets:
         return [f"No test of significance: {ranked.why}."]

@@ -211,11 +211,7 @@ def engine() -> str | None:
 
 
 def compile_document(source: Path, target: Path) -> None:
-    """Compile ``source`` and put the PDF at ``target``.
-
-    Raises:
-        DataError: there is no TeX, or it refuses the document.
-    """
+    """Compile ``source`` to the PDF ``target``, or raise DataError if there is no TeX or it refuses that."""
     name = engine()
     if name is None:
         raise DataError(f"{target}: {NO_TEX}")

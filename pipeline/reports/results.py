@@ -46,8 +46,7 @@ class Published(NamedTuple):
 def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
     """Refuse results that changed since they were written; missing ones are handled later.
 
-    Raises:
-        DataError: runs or partitions are changed, damaged or incomplete; they are named with what is wrong.
+    It raises DataError with the runs or partitions that are changed, damaged or incomplete, and the reasons.
     """
     _refuse(*dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder)))
 
@@ -61,10 +60,7 @@ def _refuse(*folders: Path) -> None:
 
 @cache
 def _wrong(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
-    """Describe problems of a run's or a partition's files; empty without problems or files.
-
-    Files are hashed once as long as their times and sizes stay as they are.
-    """
+    """Describe problems of a folder's files, which are hashed once as long as their times and sizes stay."""
     return changed(folder) if any((folder / name).exists() for name in MADE) else ""
 
 
@@ -72,11 +68,8 @@ def _wrong(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
 class RunFacts:
     """What a run and its partition left behind in ``root``, each file read once, when it is first asked for.
 
-    ``among``: kept files, a line of which stands for a run that isn't there.
-
-    Raises:
-        DataError: a file that is asked for is changed or damaged, or was made by another specification; or it
-            is missing, where a report can't do without it.
+    ``among``: kept files, a line of which stands for a run that isn't there. It raises DataError if a file
+    that is asked for is changed, damaged, made by another specification, or missing where a report needs it.
     """
 
     run: PlannedRun
@@ -210,11 +203,7 @@ def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -
 
 
 def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
-    """Return what is known of a run: from the catalogue, its summary and its timing.
-
-    Raises:
-        DataError: one of its files is damaged.
-    """
+    """Return what is known of a run, by catalogue, summary and timing; DataError if a file is damaged."""
     known = {"seed": run.seed, "spec": run.spec_sha256, "code": run.code, "partition": run.partition}
     summary = _summary(root / run.folder / SUMMARY)
     if summary is None:
@@ -233,11 +222,7 @@ def _summary(path: Path) -> Summary | None:
 
 
 def read_history(path: Path) -> pd.DataFrame:
-    """Read a history's numbers by round.
-
-    Raises:
-        DataError: it is no table of numbers, or has no column of rounds.
-    """
+    """Read a history by round, or raise DataError if it's no table of numbers or has no column of rounds."""
     history = _numbers(path)
     if "round" not in history or not pd.api.types.is_integer_dtype(history["round"]):
         raise DataError(f"{path}: round: expected a column of whole numbers")
@@ -265,11 +250,7 @@ def _read(path: Path) -> Summary | None:
 
 
 def require_one_scale(runs: Sequence[PlannedRun]) -> None:
-    """Refuse to put runs of several scales or variants side by side.
-
-    Raises:
-        DataError: they are.
-    """
+    """Refuse to put runs of several scales or variants side by side: raise DataError."""
     scales, variants = {run.scale for run in runs}, {str(run.spec["variant"]) for run in runs}
     for what, several in (("scales", scales), ("variants", variants)):
         if len(several) > 1:

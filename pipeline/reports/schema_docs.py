@@ -68,7 +68,6 @@ def keys(model: type[BaseModel], where: str = "") -> Iterator[tuple[str, str, st
 
 
 def _every(model: type[BaseModel], where: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Yield a model's keys, those of a section after it."""
     for line, field in zip(keys(model, where), model.model_fields.values(), strict=True):
         yield line
         path, below = line[0].strip("`"), field.annotation

@@ -74,10 +74,8 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
     A grid takes every listed value and as many points of each range as the budget allows, its ends among
     them. Random and quasi-random candidates (a scrambled Halton sequence) fill the budget; their draw is the
     same for every method with as many keys. A Sobol' sequence is scrambled, and put into an order, by the
-    name of the ``place``, and is the same for all methods.
-
-    Raises:
-        SpecError: the budget is missing, or is too small for the grid.
+    name of the ``place``, and is the same for all methods. It raises SpecError if the budget is missing, or
+    is too small for the grid.
     """
     ranges = [key for key, domain in values.items() if isinstance(domain, Range)]
     listed = prod(len(domain) for domain in values.values() if not isinstance(domain, Range))
@@ -119,7 +117,6 @@ def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> list[Cho
 
 
 def _at(values: Range | Sequence[Any], share: float) -> Any:
-    """Return the value at a share, from 0 to 1, of a range or a list."""
     if not isinstance(values, Range):
         return values[min(int(share * len(values)), len(values) - 1)]
     low, high = (log(end) if values.log else end for end in (values.low, values.high))
@@ -199,9 +196,8 @@ def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {
 def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
     """Return the best candidates of searches, as the section ``chosen`` of each paper or study has them.
 
-    Raises:
-        DataError: a report isn't there, is of another scale or other parameters, or isn't that of a search.
-        SpecError: the parameters know no such report.
+    It raises DataError if a report isn't there, is of another scale or other parameters, or isn't that of a
+    search, and SpecError if the parameters know no such report.
     """
     papers: dict[str, Any] = {}
     for report in reports:
@@ -257,7 +253,6 @@ def _search_of(catalogue: Catalogue, report: Path, frame: pd.DataFrame) -> tuple
 def _refuse_other_specs(
     report: Path, sources: Sources, column: str, cells: pd.DataFrame, candidates: Collection[str]
 ) -> None:
-    """Refuse a column of other candidates, or of runs of other specifications, than the parameters have."""
     stated = dict(zip(cells["row"], cells["specs"], strict=True))
     if {*stated} != {*candidates} or any(
         {*specs.split()} - {*map(short_hash, sources.cells[row, column])} for row, specs in stated.items()
@@ -272,7 +267,6 @@ def _entries(
     mean: float,
     all_splits: Collection[tuple[str, str]],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entries of ``chosen`` for a column's best candidate, whose ``mean`` they state."""
     at_scale = "" if sources.scale == STUDY else f" at {sources.scale} scale"
     source = f"{sources.paper}/{sources.name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
     for query, changes in told_apart(sources.params, queries, row):
@@ -298,8 +292,7 @@ def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) 
 def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
     """Return a study's file with entries in ``chosen``, its last section; those of other places stay.
 
-    Raises:
-        SpecError: ``chosen`` is written so that the rest would not stay as it is.
+    It raises SpecError if ``chosen`` is written so that the rest would not stay as it is.
     """
     study = core_yaml.parsed(text, "study")
     before = study.get("chosen", ())

@@ -55,7 +55,6 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
 
 
 def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
-    """Return the methods' effects as the board has them, and in each other way of counting."""
     base = plan.benchmark.base
     sets = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
     frames = {
@@ -83,14 +82,12 @@ def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
 
 
 def _fewer_trials(plan: Plan) -> Orders:
-    """Return the methods' expected accuracies with all trials and with half of them."""
     worth = expected(plan).drop([*plan.controls], errors="ignore")
     few, many = len(worth.columns) // 2, len(worth.columns)
     return {f"{few} of {many} trials": (worth[many], worth[few])} if few and len(worth) else {}
 
 
 def _limited(plan: Plan) -> str:
-    """Say whether more trials would change the board."""
     for few, (many, fewer) in _fewer_trials(plan).items():
         tau, gain = _tau(many, fewer), float((many - fewer).median())
         limited = "limited" if tau < SURE or gain >= GAIN else "not limited"
@@ -132,7 +129,6 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
 def _contrasts(
     grid: dict[str, dict[str, str]], scores: pd.DataFrame
 ) -> dict[tuple[str, str], effects.Effect | None]:
-    """Return main effects and interactions by client's side and server, of settings that have all pairs."""
     methods = [method for by_server in grid.values() for method in by_server.values()]
     wide = scores.pivot_table(index=RUN, columns="method", values="score").reindex(columns=methods).dropna()
     if wide.empty:
@@ -156,7 +152,6 @@ def _contrast(plus: pd.Series[float], minus: pd.Series[float]) -> effects.Effect
 
 
 def _mean_trials(plan: Plan) -> pd.DataFrame:
-    """Return a line for each method and setting with all trials: the mean of their scores."""
     lines = [
         (method, plan.dataset(place), place, plan.benchmark.seed, np.mean([mean for _, mean, _ in trials]))
         for (method, place), trials in plan.measured(TRIALS).items()

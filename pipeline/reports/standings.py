@@ -268,7 +268,6 @@ def expected(plan: Plan) -> pd.DataFrame:
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
-    """Draw the effect of each method within each kind of data sets of which a setting is there."""
     sets = {place: plan.places[place].dataset for _, place in inputs.cells}
     by_kind = {kind: [place for place, key in sets.items() if key in names] for kind, names in kinds.items()}
     groups = {kind.replace("_", " "): places for kind, places in by_kind.items() if places}

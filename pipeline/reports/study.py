@@ -50,11 +50,7 @@ METRICS = {
 
 
 def study_paper(file: str, params: StudyParams) -> Paper:
-    """Return a study's targets.
-
-    Raises:
-        StudyError: the grid or a variant is wrong; the line names file and key.
-    """
+    """Return a study's targets, or raise StudyError with file and key if the grid or a variant is wrong."""
     try:
         places = settings(params)
         _refuse_unused(params, places)
@@ -77,11 +73,7 @@ def study_paper(file: str, params: StudyParams) -> Paper:
 
 
 def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
-    """Refuse keys that would change nothing.
-
-    Raises:
-        SpecError: the line names the key.
-    """
+    """Refuse keys that would change nothing."""
     splits = [
         (f"datasets.{name}.splits.{split}", split, section.model_extra or {})
         for name, dataset in params.datasets.items()
@@ -108,8 +100,6 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
 
 @dataclass(frozen=True)
 class _Design:
-    """A study's parameters, its metric, and its rows and columns by key."""
-
     params: StudyParams
     metric: Metric
     methods: Mapping[str, Row]
@@ -247,8 +237,7 @@ def _searches(design: _Design, table: Table) -> dict[str, Table]:
 def tuned(params: StudyParams) -> dict[str, Search]:
     """Return the search of each method that has values to try, by the name of its report.
 
-    Raises:
-        SpecError: a key, or one that excludes it, is in the grid or in a variant too.
+    It raises SpecError if a key, or one that excludes it, is in the grid or in a variant too.
     """
     by_report = {}
     for name, algorithm in params.algorithms.items():
@@ -290,7 +279,6 @@ def _note(design: _Design, frame: "pd.DataFrame") -> str:
 
 
 def _base(params: StudyParams) -> str:
-    """Return the method that others are compared with: FedAvg, or the first where there is none."""
     named = {algorithm.name or name: name for name, algorithm in reversed(params.algorithms.items())}
     return named.get(BASE, next(iter(params.algorithms)))
 

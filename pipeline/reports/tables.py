@@ -136,8 +136,7 @@ def tidy(
         earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
             their specifications are those of today.
 
-    Raises:
-        DataError: a summary is damaged or foreign, or the runs are of several scales or variants.
+    It raises DataError if a summary is damaged or foreign, or the runs are of several scales or variants.
     """
     results.require_one_scale([facts.run for runs in cells.values() for facts in runs])
     published_cells = results.published_cells(published, table.beside or target)
@@ -162,7 +161,6 @@ def compared_in(frame: pd.DataFrame, table: Table, columns: Sequence[Column]) ->
 def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> dict[str, object]:
-    """Return what a line says of a cell's runs, by column."""
     measured = dict(_measured(table, column, runs))
     finished = list(measured)
     never = list(measured.values()).count(NEVER)
@@ -329,7 +327,6 @@ def of_datasets(
 
 
 def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names: Mapping[str, str]) -> str:
-    """Say which candidate a search chooses in each column that is complete."""
     chosen = {c.label: best(frame[frame["column"] == c.key], c.best or table.best) for c in columns}
     parts = [f"{names[row]} ({label})" for label, row in chosen.items() if row is not None]
     return f"Chosen: {'; '.join(parts)}." if parts else ""

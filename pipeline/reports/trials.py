@@ -126,7 +126,6 @@ class Plan:
 
 
 def _applied(change: Any, key: str, params: StudyParams, query: Query) -> Any:
-    """Return what a control's change comes to: a value, or a multiple of a query's own."""
     if not isinstance(change, TimesParams):
         return change
     spec: Any = specification(params, query)

@@ -19,11 +19,7 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
 
     Without a folder ``root/docs``, the site has no documentation. Equal reports and runs give equal bytes,
     but for the repository's commit at the foot of pages. ``config`` is params.yaml, with what was changed on
-    the command line.
-
-    Raises:
-        SpecError: the configuration is wrong.
-        DataError: a report can't be read.
+    the command line. It raises SpecError if that is wrong, and DataError if a report can't be read.
     """
     results = every(survey(config, root), root)
     target, docs = root.resolve() / "reports" / "site", root.resolve() / "docs"

@@ -97,7 +97,6 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
 
 
 def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
-    """Return a line of the board with its labels, and its numbers in print."""
     row, column = line["row"], line["column"]
     rows, columns = names.get((line["paper"], line["beside"]), ({}, {}))
     return {

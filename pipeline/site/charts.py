@@ -51,7 +51,6 @@ def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
 
 
 def _history_chart(columns: pd.DataFrame, look: style.Look) -> Chart:
-    """Return a chart of one measurement in the algorithm's look, or of two that belong together."""
     names = [str(name) for name in columns]
     alone, percent = len(names) == 1, names[0].endswith(SCORES)
     traces = []

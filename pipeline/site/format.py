@@ -46,7 +46,6 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def _printed(key: str, value: Any) -> str:
-    """Return a value as a reader wants it: scores in per cent, traffic in bytes with a unit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if key.endswith(SCORES):

@@ -63,12 +63,7 @@ class Results:
 
 
 def every(survey: Survey, root: Path) -> Results:
-    """Return everything that is shown.
-
-    Raises:
-        DataError: a report can't be read, or a run's history or partition is not as it was written.
-        SpecError: a partition's statistics are not as they were written.
-    """
+    """Return all that is shown; raises DataError if a report can't be read, and as ``run_page.page`` does."""
     foot = f"Repository at commit {at}." if (at := commit()) else ""
     compared = board.page(survey, root)
     guess = Guesses()  # the time on one core of the machine that the kept runs had
@@ -121,7 +116,6 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
 
 
 def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
-    """Return how far a paper's numbers hold: a line for each reading, claims, and what is missing."""
     folder = root / REFERENCE
     lines = scoreboard(folder, [key]).to_dict("records")
     best = max(lines, key=lambda line: (_verdict(line) != LITTLE, line["near"] / (line["measured"] or 1)))
@@ -177,7 +171,6 @@ def cost_of(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
 
 
 def _readme(key: str) -> list[tuple[str, str]]:
-    """Return the sections of a paper's README with their headings."""
     _, *sections = (FOLDER / key / "README.md").read_text(encoding="utf-8").split("\n## ")
     return [(name, text.strip()) for name, _, text in (section.partition("\n") for section in sections)]
 
@@ -204,7 +197,6 @@ def _runs(survey: Survey, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _list(survey: Survey, compared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all runs that are known, kept or made here, as lines under a heading."""
     groups = (cells for targets in compared["cells"].values() for _, cells in targets)
     judged = {cell["keys"]: cell["verdict"] for cells in groups for cell in cells}
     verdicts: dict[str, dict[str, None]] = {}

@@ -55,13 +55,11 @@ def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
 
 
 def _rebuilt(shown: TargetStatus, file: str) -> str:
-    """Return the command that makes a file anew, at the scale and on the data of what is shown."""
     options = f" --configfile {EDITIONS} --config scale=paper --" if shown.reference else ""
     return f"uv run snakemake --cores 2{options} {file}"
 
 
 def _body(shown: TargetStatus, gone: Mapping[Any, Any], lines: Mapping[Cell, tables.Line]) -> dict[str, Any]:
-    """Return what a block shows of a target besides its state: a table, charts or a picture."""
     frame = shown.frame
     if frame is None:
         return {} if shown.target.kind == "words" else _matrix(shown)
@@ -91,7 +89,6 @@ def _unknown(shown: TargetStatus) -> str:
 
 
 def _standing(shown: TargetStatus) -> str:
-    """Say of how many runs a target is made, at which scale, or how many values and near cells are kept."""
     if shown.reference:
         words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
         near, far = words.count(AGREES), words.count(DIFFERS)
@@ -120,7 +117,6 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
 
 
 def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the runs of each cell, in the cells' order."""
     rows, columns = shown.labels
     lines = shown.lines if shown.target.kind == "table" else {}
     over = f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
@@ -162,7 +158,6 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
 
 
 def _behind(evidence: Evidence | None, run: PlannedRun) -> dict[str, Any]:
-    """Return a run in the words of the list behind a cell."""
     label = style.label(run.algorithm)
     known = {"run": f"{run.setting} {label}", "method": label, "seed": run.seed, "divided": run.partition}
     if evidence is None:

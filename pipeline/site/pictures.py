@@ -21,11 +21,9 @@ TOOL = "pdftoppm"
 
 
 def front(reports: Path, paper: str, target: Path) -> None:
-    """Draw the table that README shows, a paper's first, with its numbers, and the
-    processor that drew it, in the png's own texts.
+    """Draw the table that README shows, a paper's first; the png's own texts have numbers and processor.
 
-    Raises:
-        DataError: the table's csv or pdf is missing, or there is no ``pdftoppm``.
+    It raises DataError if the table's csv or pdf is missing, or there is no ``pdftoppm``.
     """
     source = reports / paper / f"{FRONT}.pdf"
     if not source.exists():

@@ -38,9 +38,8 @@ class Statistics(BaseModel, strict=True):
 def page(evidence: Evidence, root: Path) -> dict[str, Any]:
     """Return what a run's page shows; ``statistics`` are those of its partition, None where there are none.
 
-    Raises:
-        DataError: its history holds something else than numbers.
-        SpecError: its partition's statistics are not as they were written.
+    It raises DataError if its history holds something else than numbers, and SpecError if its partition's
+    statistics are not as they were written.
     """
     run, folder = evidence.run, root / evidence.run.folder
     summary, times, provenance = (read_or_empty(folder / name) for name in (SUMMARY, TIMING, PROVENANCE))

@@ -195,8 +195,7 @@ class Survey:
 def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     """Look at what exists below ``root``; ``config`` is params.yaml, with what the command line changed.
 
-    Raises:
-        SpecError: the configuration is wrong.
+    It raises SpecError if that is wrong.
     """
     catalogue = build_catalogue(config)
     catalogues: dict[str, Catalogue] = {catalogue.params.scale: catalogue}
@@ -233,7 +232,6 @@ def _status(sources: Sources, **values: Any) -> TargetStatus:
 
 
 def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
-    """Return the numbers of a report in a folder, and its files by form."""
     paths = {form: folder / f"{target}.{form}" for form in FORMS}
     files = {form: path for form, path in paths.items() if path.exists()}
     return read_csv(files["csv"]) if "csv" in files else None, files

@@ -45,10 +45,7 @@ def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, ours: Mapping[C
     """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
 
     At a reduced scale no cell has a distance, which would say nothing about the paper. ``ours`` has the lines
-    of the same table as it was built here.
-
-    Raises:
-        KeyError: the csv's cells are not those that the parameters ask for.
+    of the same table as it was built here. It raises KeyError if the csv has other cells than are asked for.
     """
     columns = table.columns(shown.params)
     grid = arrange(frame, table, columns, shown.declared, table.row_labels(shown.params))
@@ -96,7 +93,6 @@ def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[st
 
 
 def _remark(line: Line) -> str:
-    """Return the text shown on hovering: n, deviation, published number."""
     seeds, published = line.get("seeds", math.nan), with_std(line["published_mean"], line["published_std"])
     parts = [
         f"n = {line['n']:g}" + (f" of {seeds:g}" if pd.notna(seeds) else ""),

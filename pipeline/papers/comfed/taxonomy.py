@@ -103,7 +103,6 @@ def listing(lines: Callable[[], Lines], heads: tuple[str, ...], **more: Any) -> 
 
 
 def _key(label: str) -> str:
-    """Return a label as files spell it."""
     return label.lower().replace(" ", "_").replace("-", "_")
 
 

@@ -317,11 +317,7 @@ class Objective:
         return (chances - self.labels).T @ self.rows / len(self.rows) + 2 * w @ self.quadratic
 
     def minimum(self) -> NDArray[np.float64]:
-        """Return W of the smallest value, by BFGS from W = 0.
-
-        Raises:
-            DataError: it does not converge.
-        """
+        """Return W of the smallest value, by BFGS from W = 0, or raise DataError if it doesn't converge."""
         shape = (self.labels.shape[1], self.rows.shape[1])
         minimiser: NDArray[np.float64] = scipy.optimize.minimize(
             lambda w: (self.value(w.reshape(shape)), self.gradient(w.reshape(shape)).ravel()),
