@@ -180,9 +180,6 @@ def weights(run: PlannedRun) -> Mapping[str, Any] | None:
 def _division(run: PlannedRun) -> PartitionJob:
     """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
     fields = {key: run.spec[key] for key in ("data", "partition", "seed")}
-    rest = {
-        "model": {"name": "linear"},
-        "algorithm": {"name": "fedavg"},
-        "training": {"rounds": 1, "batch_size": 1, "lr": 1.0},
-    }
+    training = {"rounds": 1, "batch_size": 1, "lr": 1.0}
+    rest = {"model": {"name": "linear"}, "algorithm": {"name": "fedavg"}, "training": training}
     return PartitionJob(run.partition, fields | rest)

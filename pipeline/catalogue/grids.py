@@ -17,6 +17,7 @@ COLUMNS = ("data", "partition", "model", "participation", "dtype", "precision")
 WHOLE = ("dtype", "precision")
 FIXED = {"training": keys_of(Training), "participation": keys_of(Participation), **dict.fromkeys(WHOLE, ())}
 Known = Mapping[str, Collection[str]]
+Cases = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,7 @@ def data_set(params: PaperParams, setting: Setting) -> str:
     return f"{data.name} {paths['data.path']}".strip()
 
 
-def points(
-    grid: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]], known: Known
-) -> list[Point]:
+def points(grid: Mapping[str, Iterable[Any]], variants: Cases, known: Known) -> list[Point]:
     """Return every combination of a grid's values and of one variant, as far as their keys are known.
 
     Combinations that change the same count once. A key in the grid and in a variant raises SpecError.
@@ -164,11 +163,7 @@ def known_changes(case: Mapping[str, Any], known: Known) -> Changes:
 
 
 def refuse_unknown(
-    grid: Mapping[str, Any],
-    variants: Mapping[str, Mapping[str, Any]],
-    known: Collection[Known],
-    where: str,
-    sections: Collection[str],
+    grid: Mapping[str, Any], variants: Cases, known: Collection[Known], where: str, sections: Collection[str]
 ) -> None:
     """Refuse a key outside of these sections, or in one of them that none of the plug-ins has.
 

@@ -102,9 +102,8 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
         raise SpecError(f"{where}.seeds: missing, but required where one_process is true")
     for paper in scale.papers:
         require_known(f"{where}.papers", paper, params.papers)
-    common = validate(
-        CommonParams, overlay(params.common.model_dump(exclude_unset=True), scale.common), f"{where}.common"
-    )
+    unscaled = params.common.model_dump(exclude_unset=True)
+    common = validate(CommonParams, overlay(unscaled, scale.common), f"{where}.common")
     papers = {name: _reduced(config["papers"][name], scale, where, name) for name in params.papers}
     files = _named(studies)
     for name, file in files.items():
@@ -195,9 +194,7 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _asked(path: Path, module: Any) -> Mapping[str, Mapping[str, Any]]:
     papers = module.PAPERS
     if not isinstance(papers, Mapping) or not all(isinstance(entry, Mapping) for entry in papers.values()):
-        raise SpecError(
-            f"{path}: PAPERS is {papers!r}, expected papers with hyperparameters, such as {{'rfedavg': {{}}}}"
-        )
+        raise SpecError(f"{path}: PAPERS is {papers!r}, expected keys by paper, such as {{'rfedavg': {{}}}}")
     if not hasattr(module, "PLUGIN"):
         raise SpecError(f"{path}: PAPERS without PLUGIN, so it is not clear which algorithm joins")
     return papers

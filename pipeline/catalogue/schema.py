@@ -9,16 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    StringConstraints,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model, model_validator
 
 from fedcore.base.options import Options
 from fedcore.spec import Evaluation, Precision, Training
@@ -26,7 +17,7 @@ from fedcore.spec import Evaluation, Precision, Training
 MEASURING = ("every", "train_every", "clients", "stop_at", "precision", "count_rows")
 LENGTHS = frozenset({"local_steps", "local_epochs"})
 KEY = r"^[a-z][a-z0-9_]*$"
-Key = Annotated[str, StringConstraints(pattern=KEY)]
+Key = Annotated[str, Field(pattern=KEY)]
 
 
 def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -49,13 +40,11 @@ class PluginSection(Section, extra="allow"):
     """The plug-in's registered name."""
 
 
-def _optional(model: type[BaseModel], *keys: str) -> Any:
+def _optional(model: type[Options], *keys: str) -> Any:
     """Return a model of some keys of ``model``, or of all, none of which has to be given."""
     kinds = get_type_hints(model, include_extras=True)
     texts = {key: model.model_fields[key].description for key in keys or model.model_fields}
-    fields: dict[str, Any] = {
-        key: (kinds[key] | None, Field(default=None, description=texts[key])) for key in texts
-    }
+    fields: dict[str, Any] = {key: (kinds[key] | None, Field(None, description=texts[key])) for key in texts}
     return create_model(model.__name__, __base__=Options, **fields)  # a Section would look for its source
 
 

@@ -34,9 +34,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         where = f"algorithms.{query.algorithm}.options_of"
         require_known(where, other, params.algorithms)
         if params.algorithms[other].options_of:
-            raise SpecError(
-                f"{where}: got '{other}', which takes options itself; name the entries that it takes"
-            )
+            raise SpecError(f"{where}: got '{other}', which takes options itself; name those entries")
         taken = _options(params, other, query)
         options |= {key: value for key, value in taken.items() if key in known}
     options |= _options(params, query.algorithm, query)
@@ -133,12 +131,9 @@ def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
 
 def place_of(query: Query, message: str) -> str:
     """Say where in the parameters the key of a specification stands."""
-    paths = {
-        "data": f"datasets.{query.dataset}.data",
-        "model": f"datasets.{query.dataset}.model",
-        "partition": f"datasets.{query.dataset}.splits.{query.split}",
-        "algorithm": f"algorithms.{query.algorithm}",
-    }
+    at = f"datasets.{query.dataset}"
+    paths = {"data": f"{at}.data", "model": f"{at}.model", "partition": f"{at}.splits.{query.split}"}
+    paths |= {"algorithm": f"algorithms.{query.algorithm}"}
     section, dot, rest = message.partition(".")
     if message.partition(":")[0] in dict(query.changes):
         return f"{message} (in grid, tune, variants or controls, algorithm '{query.algorithm}')"
@@ -146,9 +141,7 @@ def place_of(query: Query, message: str) -> str:
         return f"{paths[section]}.{rest}"
     if section in {"regimes", "datasets", "algorithms"}:
         return message
-    return (
-        f"{message} (in regime '{query.regime}', data set '{query.dataset}', algorithm '{query.algorithm}')"
-    )
+    return f"{message} (in regime '{query.regime}', data '{query.dataset}', algorithm '{query.algorithm}')"
 
 
 def _equal_rounds(values: Mapping[str, Any]) -> int:

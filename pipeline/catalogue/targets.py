@@ -101,10 +101,11 @@ class PlannedRun:
 
     def order(self) -> dict[str, Any]:
         """Return the arguments of ``fedcore run-batch``."""
+        partition = f"{self.partition}/{PARTITION}"
         return {
             "spec": self.spec,
             "out": self.folder,
-            "partition": f"{self.partition}/{PARTITION}",
+            "partition": partition,
             "provenance": {"code": self.code},
         }
 

@@ -248,9 +248,8 @@ class Between(Check):
 
     def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
         row, column = self._cell(name)
-        values = {
-            key: self._value((row, key), means) for key in (self.columns if self.largest else (column,))
-        }
+        keys = self.columns if self.largest else (column,)
+        values = {key: self._value((row, key), means) for key in keys}
         top = max(values, key=values.__getitem__)
         text = f"{name.removesuffix(column)}{top} {values[top]:.6g}"
         if any(map(math.isnan, values.values())):

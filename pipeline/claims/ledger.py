@@ -180,10 +180,8 @@ def cells_of(report: pd.DataFrame) -> Lines:
         series = pd.Series({at: mean for at, mean in curve.items() if at in shared[column]}, dtype=float)
         means = {"last": last["mean"]}
         for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * ends[column]])):
-            means |= {
-                f"{prefix}{word}": summary(part) if len(part) else math.nan
-                for word, summary in SUMMARIES.items()
-            }
+            for word, summary in SUMMARIES.items():
+                means[prefix + word] = summary(part) if len(part) else math.nan
         numbers = means if (row, column) in whole else dict.fromkeys(means, math.nan)
         cells |= {(row, f"{column}@{word}"): {**last, "mean": mean} for word, mean in numbers.items()}
     return cells

@@ -98,10 +98,8 @@ class Space:
             all_seeds = len(params.seeds) < FEW or name in self.section.again
             seeds = None if all_seeds else params.seeds[: self.section.seeds]
             for (row, column), queries in asked_for.items():
-                cells[row, f"{column}@{name}"] = tuple(
-                    replace(query, changes=self._changes(params, query, taken), seeds=seeds)
-                    for query in queries
-                )
+                changed = ((query, self._changes(params, query, taken)) for query in queries)
+                cells[row, f"{column}@{name}"] = tuple(replace(q, changes=c, seeds=seeds) for q, c in changed)
         return cells
 
     def _changes(self, params: PaperParams, query: Query, taken: Mapping[str, str]) -> Changes:
@@ -200,24 +198,17 @@ def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
     """
     printed = frame[frame["published_mean"].notna()]
     columns = printed[["values", "published_mean", "margin"]].itertuples(index=False)
-    runs = pd.DataFrame(
-        (
-            (cell, pair.rpartition("/")[2], abs(value - mean) / margin)
-            for cell, (text, mean, margin) in enumerate(columns)
-            for pair, value in parse_samples(text).items()
-        ),
-        columns=["cell", "seed", "away"],
+    away = (
+        (cell, pair.rpartition("/")[2], abs(value - mean) / margin)
+        for cell, (text, mean, margin) in enumerate(columns)
+        for pair, value in parse_samples(text).items()
     )
+    runs = pd.DataFrame(away, columns=["cell", "seed", "away"])
     runs["again"] = runs.groupby(["cell", "seed"]).cumcount()  # runs of one seed, as of several folds
     distances = runs.pivot(index=["seed", "again"], columns="cell", values="away").dropna().mean(axis=1)
-    return {
-        "row": DISTANCE,
-        "column": name,
-        "mean": printed["away"].mean(skipna=False),
-        "std": distances.std() if by_seed else np.nan,
-        "near": int((printed["away"] <= 1).sum()),
-        "of": len(printed),
-    }
+    mean, std = printed["away"].mean(skipna=False), distances.std() if by_seed else np.nan
+    counts = {"near": int((printed["away"] <= 1).sum()), "of": len(printed)}
+    return {"row": DISTANCE, "column": name, "mean": mean, "std": std, **counts}
 
 
 def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Iterator[dict[str, Any]]:
@@ -233,20 +224,13 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
             continue
         at_scale = claim.model_copy(update={"scales": (scale,)})
         answers = {name: HOLDS.get(judge(at_scale, lines, scale).status) for name, lines in cells.items()}
-        held = [holds for holds in answers.values() if holds is not None]
-        if held:
+        if held := [holds for holds in answers.values() if holds is not None]:
             share = sum(held) / len(held)
-            where = {
-                key: " ".join(name for name, holds in answers.items() if holds is kind)
-                for key, kind in (("in", True), ("out", False))
+            line = {"row": row, "column": claim.id, "mean": share, "of": len(held), "says": verdict(share)}
+            sides = (("in", True), ("out", False))
+            yield line | {
+                key: " ".join(name for name in answers if answers[name] is kind) for key, kind in sides
             }
-            yield {
-                "row": row,
-                "column": claim.id,
-                "mean": share,
-                "of": len(held),
-                "says": verdict(share),
-            } | where
 
 
 def sentences(numbers: pd.DataFrame) -> list[str]:
@@ -301,7 +285,7 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     above, choices, held = figure.subplots(3, 1, sharex=True, height_ratios=heights)
     lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
     _draw_distances(above, order, order.index[order["column"].isin(lacking)], _marks(space.points, order))
-    _draw_choices(choices, order, space.points, numbers[numbers["row"] == SHARE].set_index("column")["mean"])
+    _draw_choices(choices, order, space, numbers[numbers["row"] == SHARE].set_index("column")["mean"])
     _draw_claims(held, order, claims)
     return figure
 
@@ -331,11 +315,9 @@ def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], mar
         axes.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place, fontsize=figures.SMALL)
 
 
-def _draw_choices(
-    axes: Axes, order: pd.DataFrame, open_points: Mapping[str, Point], parts: pd.Series[float]
-) -> None:
+def _draw_choices(axes: Axes, order: pd.DataFrame, space: Space, parts: pd.Series[float]) -> None:
     labels: list[str] = []
-    for key, point in open_points.items():
+    for key, point in space.points.items():
         for name in point.tried:
             x = order.index[order[key] == name]
             axes.scatter(x, [len(labels)] * len(x), c=TAKEN, s=12)

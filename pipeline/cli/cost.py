@@ -19,7 +19,7 @@ from fedcore.execution.status import FINISHED, survey
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue, weights
 from pipeline.catalogue.params import STUDY
-from pipeline.catalogue.targets import RESULTS, PlannedRun
+from pipeline.catalogue.targets import RESULTS, Cell, PlannedRun
 from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, TARGET, Overlay, Scale, elsewhere
 from pipeline.papers import catalogue_of
@@ -72,11 +72,7 @@ def cost(
 
 
 def bill(
-    catalogue: Catalogue,
-    target: str,
-    where: tuple[str, str] | None = None,
-    cores: int = 1,
-    root: Path = Path(),
+    catalogue: Catalogue, target: str, where: Cell | None = None, cores: int = 1, root: Path = Path()
 ) -> dict[str, Any]:
     """Return what a target, named as people type it, costs on this machine; docs/costs.md lists the keys.
 
@@ -149,12 +145,10 @@ def _basis(costs: Mapping[str, Any]) -> str:
         return f"Times follow results that are here ({costs['measured_here']} groups of runs)."
     if costs["speed"]:
         return f"Runs take {costs['speed']:.2f} times as long here as the kept ones took."
-    return (
-        "This machine is taken to be as fast as that of the kept runs; measure it: fedcore cost --calibrate"
-    )
+    return "This machine is taken to be as fast as that of the kept runs; measure: fedcore cost --calibrate"
 
 
-def _runs(catalogue: Catalogue, target: str, where: tuple[str, str] | None) -> list[PlannedRun]:
+def _runs(catalogue: Catalogue, target: str, where: Cell | None) -> list[PlannedRun]:
     if where:
         path_of(catalogue, target)
         sources, row, column = cell(catalogue, target, *where)
@@ -176,10 +170,8 @@ def _guess(*values: float) -> Guess:
 
 def _disk(runs: Sequence[PlannedRun], root: Path) -> Guess:
     """Return GB of results, half to twice as much, and of files to fetch, which may be kept twice."""
-    written = sum(
-        RUN_BYTES + ROUND_BYTES * run.spec["training"]["rounds"] / run.spec["evaluation"]["every"]
-        for run in runs
-    )
+    measured = (run.spec["training"]["rounds"] / run.spec["evaluation"]["every"] for run in runs)
+    written = sum(RUN_BYTES + ROUND_BYTES * count for count in measured)
     entries = inventory.entries()
     data = (spec for run in runs for spec in (run.spec["data"], weights(run)) if spec)
     keys = {(spec["name"], spec["edition"]) for spec in data if spec["name"] in entries and "edition" in spec}

@@ -121,9 +121,7 @@ def new_paper(
     say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
 
 
-def _asked(
-    data: str, methods: str, partitions: str, edition: str, *, seeds: int, **more: Any
-) -> dict[str, Any]:
+def _asked(data: str, methods: str, partitions: str, edition: str, seeds: int, **more: Any) -> dict[str, Any]:
     """Return what the templates show: plug-ins that a command line names, with their defaults."""
     for option, names in (("--data", data), ("--methods", methods), ("--partition", partitions)):
         if not _several(names):

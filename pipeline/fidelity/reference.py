@@ -35,16 +35,14 @@ MACHINE = ("commit", "machine", "processor", "device", "torch", "numpy", "second
 
 
 @dataclass(frozen=True)
-class KeepResult:
+class Kept:
     """What was written, and the reports that were not, with the reason."""
 
     written: tuple[Path, ...]
     left: Mapping[str, str]
 
 
-def keep(
-    catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE
-) -> KeepResult:
+def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder: Path = REFERENCE) -> Kept:
     """Write reports, named ``<paper>/<target>``, as far as their runs exist, and a line for each of these.
 
     The catalogue is at the scale that is kept; ``root`` holds results/. A changed result raises DataError.
@@ -76,7 +74,7 @@ def keep(
             written.append(add_runs(lines, folder / paper / RUNS))
             histories = [history(name, root / name) for name in paper_runs]
             written.append(add_histories(histories, folder / paper / HISTORIES))
-    return KeepResult(tuple(written), left)
+    return Kept(tuple(written), left)
 
 
 def _lacking(sources: Sources, folders: set[str]) -> str:

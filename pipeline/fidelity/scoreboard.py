@@ -230,9 +230,8 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
         for path in sorted((folder / paper).glob(f"*{ENDING}.csv")):
             combined |= _combined(paper, pd.read_csv(path))
         sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
-        verdicts = pd.concat(
-            claims(paper, reading, *source).assign(reading=reading) for source, reading in sources
-        )
+        frames = (claims(paper, reading, *source).assign(reading=reading) for source, reading in sources)
+        verdicts = pd.concat(frames)
         for claim, group in verdicts.groupby("id", sort=False):
             at_scale = group[group["scale"] == REPRODUCTION].set_index("reading")
             named = at_scale["verdict"].map(HOLDS).dropna()
@@ -265,9 +264,8 @@ def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:
         return "holds" if share else "fails"
     shown = verdicts["so_far"].combine_first(verdicts["verdict"].map(HOLDS)).dropna()
     kinds = [f"{WORDS[bool(so_far)]} so far" for so_far in shown]
-    return {"held by a test": "test", "untested": "untested"}.get(
-        verdicts["verdict"].iloc[0], [*kinds, "waits"][0]
-    )
+    without_run = {"held by a test": "test", "untested": "untested"}
+    return without_run.get(verdicts["verdict"].iloc[0], [*kinds, "waits"][0])
 
 
 def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:

@@ -31,16 +31,12 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
     controls = params.report.controls
     labels |= {key: params.report.labels.get(key, f"{labels[benchmark.base]}: {key}") for key in controls}
     plan = Plan(name, params, benchmark, places, labels)
-    numbers = range(params.tune.trials or 0)
-    seeds = (benchmark.seed, *benchmark.seeds)
+    count, seeds = params.tune.trials or 0, (benchmark.seed, *benchmark.seeds)
     first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
-    best = {
-        cell: first[cell][: benchmark.best] for cell in plan.cells if len(first.get(cell, ())) == len(numbers)
-    }
+    best = {cell: first[cell][: benchmark.best] for cell in plan.cells if len(first.get(cell, ())) == count}
     winners = {cell: second[cell][0] for cell, top in best.items() if {*top} == {*second.get(cell, ())}}
-    reports: dict[str, Target] = {
-        TRIALS: trials(plan, "Trials", {cell: [*numbers] for cell in plan.cells}, seeds[:1])
-    }
+    numbers = {cell: [*range(count)] for cell in plan.cells}
+    reports: dict[str, Target] = {TRIALS: trials(plan, "Trials", numbers, seeds[:1])}
     if best:
         reports[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
     finals = {cell: plan.query(*cell, number) for cell, number in winners.items()}

@@ -90,10 +90,7 @@ def diverged(
         untrained: whether they count as the model was before the first round.
     """
     rows, columns = names
-    parts = [
-        f"{rows[row]}, {columns[column]} ({ours} of {runs} runs)"
-        for (row, column), (ours, runs) in lost.items()
-    ]
+    parts = [f"{rows[r]}, {columns[c]} ({gone} of {runs} runs)" for (r, c), (gone, runs) in lost.items()]
     if len(lost) > LISTED:
         totals, counts = (Counter(row for row, _ in group) for group in (cells, lost))
         parts = [f"{rows[row]} (in {number} of {totals[row]} cells)" for row, number in counts.items()]

@@ -100,11 +100,9 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
         return f"take {' or '.join(plan.labels[line['column']] for line in verdicts['better'])}"
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
-    return (
-        f"undecided: none is ahead of {base} by its interval"
-        if verdicts["undecided"]
-        else f"take {base}: none is ahead of it"
-    )
+    if verdicts["undecided"]:
+        return f"undecided: none is ahead of {base} by its interval"
+    return f"take {base}: none is ahead of it"
 
 
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
@@ -133,10 +131,8 @@ def _headlines(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     for paper, head in plan.params.report.headlines.items():
         grounds = {ground: runs[runs["dataset"].isin(head.ground) == (ground == "own")] for ground in GROUNDS}
         for base in head.above:
-            judged = [
-                _judged((f"{paper}-{base}", ground), plan, there, head.method, base)
-                for ground, there in grounds.items()
-            ]
+            row = f"{paper}-{base}"
+            judged = [_judged((row, key), plan, there, head.method, base) for key, there in grounds.items()]
             lines += judged
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))

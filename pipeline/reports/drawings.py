@@ -22,6 +22,7 @@ from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
+Cells = Mapping[Cell, Sequence[RunFacts]]
 SINCE = " from the round on in which they end"
 
 
@@ -161,9 +162,7 @@ class Curves(Target):
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
-    def tidy(
-        self, paper: str, target: str, cells: Mapping[Cell, Sequence[RunFacts]], finished: bool = False
-    ) -> pd.DataFrame:
+    def tidy(self, paper: str, target: str, cells: Cells, finished: bool = False) -> pd.DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
         ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history. It
@@ -221,10 +220,7 @@ def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
 
 
 def drawing(
-    title: str,
-    published: str,
-    queries: Callable[[PaperParams], Asked] = lambda params: {},
-    **more: Any,
+    title: str, published: str, queries: Callable[[PaperParams], Asked] = lambda params: {}, **more: Any
 ) -> Callable[[Callable[[Inputs], Picture]], Drawing]:
     """Declare a drawing by the function that draws it; the arguments are those of ``Drawing``."""
     return lambda draw: Drawing(title=title, published=published, queries=queries, draw=draw, **more)
@@ -258,9 +254,7 @@ def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
     }
 
 
-def over_seeds(
-    cells: Mapping[Cell, Sequence[RunFacts]], value: Callable[[RunFacts], float | None]
-) -> pd.DataFrame:
+def over_seeds(cells: Cells, value: Callable[[RunFacts], float | None]) -> pd.DataFrame:
     """Return one line per cell."""
     return pd.DataFrame([line(*cell, [value(facts) for facts in runs]) for cell, runs in cells.items()])
 
@@ -271,9 +265,7 @@ def by_label(counts: NDArray[np.int64], **more: str) -> pd.DataFrame:
     return pd.DataFrame({**more, "client": clients, "class": classes, "rows": counts.ravel()})
 
 
-def by_round(
-    cells: Mapping[Cell, Sequence[RunFacts]], series: Callable[[RunFacts, str], pd.Series[float]]
-) -> pd.DataFrame:
+def by_round(cells: Cells, series: Callable[[RunFacts, str], pd.Series[float]]) -> pd.DataFrame:
     """Return one line per cell and round that any of its runs measured, given a run's values by round."""
     lines = []
     for cell, runs in cells.items():

@@ -20,6 +20,7 @@ from pipeline.reports import figures
 from pipeline.reports.drawings import Picture
 from pipeline.reports.style import GREEN, VERMILION
 
+Floats = NDArray[np.float64]
 # Left and right by inequality: a number, or one for each draw.
 Sides = Mapping[str, tuple[ArrayLike, ArrayLike]]
 PLAIN: Mapping[str, str] = {}
@@ -59,15 +60,13 @@ def lines(
             yield common | {"round": at, "mean": ratio[k].mean()} | sides | ends
 
 
-def _side(row: str, places: Sequence[Sequence[Sides]], index: int) -> NDArray[np.float64]:
+def _side(row: str, places: Sequence[Sequence[Sides]], index: int) -> Floats:
     """Return the left (0) or right (1) side of an inequality in each draw [places, draws]."""
     both = [[np.broadcast_arrays(*map(np.atleast_1d, sides[row])) for sides in place] for place in places]
     return np.array([np.concatenate([pair[index] for pair in place]) for place in both], float)
 
 
-def _slopes(
-    column: str, along: Sequence[float], left: NDArray[np.float64], right: NDArray[np.float64]
-) -> dict[str, Any]:
+def _slopes(column: str, along: Sequence[float], left: Floats, right: Floats) -> dict[str, Any]:
     """Return the left side's slope with its 95% interval; a law holds unless that lies above its slope."""
     groups = np.array_split(left, min(GROUPS, left.shape[1]), axis=1)
     slopes = [slope(along, group.mean(axis=1)) for group in groups]
@@ -80,7 +79,7 @@ def _slopes(
     return {"column": column + SLOPE, "mean": mean, **ends}
 
 
-def slope(along: Sequence[float], values: NDArray[np.float64]) -> float:
+def slope(along: Sequence[float], values: Floats) -> float:
     """Return the least-squares slope of log values over log places; nan where a value is not positive."""
     return float(np.polyfit(np.log(along), np.log(values), 1)[0]) if (values > 0).all() else np.nan
 
@@ -134,9 +133,8 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
             dots = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
             levels = y + np.linspace(-0.3, 0.3, len(dots))
             colours = [OPEN if pd.isna(held) else HOLDS if held == 1 else FAILS for held in dots["holds"]]
-            axes.hlines(
-                levels, dots["low"].where(dots["low"] > 0, dots["mean"]), dots["high"], colours, linewidth=0.6
-            )
+            low = dots["low"].where(dots["low"] > 0, dots["mean"])
+            axes.hlines(levels, low, dots["high"], colours, linewidth=0.6)
             axes.scatter(dots["mean"], levels, c=colours, s=5)
         axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)

@@ -39,10 +39,8 @@ class Listing(Target):
         words = {(row, column): self.word(params, row, column) for row, column in cells}
         published = published_cells(sources.declared.numbers, sources.name)
         known = {key: cell.mean for key, cell in published.items()}
-        at = (sources.scale, params.variant)
-        lines = [
-            (sources.paper, sources.name, *cell, word, known.get(cell), *at) for cell, word in words.items()
-        ]
+        of, at = (sources.paper, sources.name), (sources.scale, params.variant)
+        lines = [(*of, *cell, word, known.get(cell), *at) for cell, word in words.items()]
         frame = pd.DataFrame(lines, columns=list(COLUMNS))
         write_grid(self.grid(sources, words, known), frame, outputs, sources.layout)
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd
 from pipeline.reports import inequalities
 from pipeline.reports.drawings import Picture
-from pipeline.reports.inequalities import GROUPS, PLAIN, Sides
+from pipeline.reports.inequalities import GROUPS, PLAIN, Floats, Sides
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 RADIUS, SPACING, ANGLES = 3.0, 0.125, 96
 ROWS, INPUTS, CLASSES = 32, 3, 2

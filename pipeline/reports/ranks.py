@@ -107,9 +107,7 @@ def summary(
     return Drawing(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
         published=table.published,
-        queries=lambda params: {
-            cell: queries for cell, queries in table.cells(params).items() if cell[1] not in without
-        },
+        queries=lambda params: {cell: q for cell, q in table.cells(params).items() if cell[1] not in without},
         draw=partial(_draw, table, dataset),
         rows=table.rows,
     )

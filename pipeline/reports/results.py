@@ -288,12 +288,10 @@ def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:
     """Return what was published in each cell of a target; nothing without a file."""
     if path is None:
         return {}
-    frame = read_tidy(path)
+    frame = read_tidy(path, {"mean": float, "std": float})
     frame = frame if "unit" in frame else frame.assign(unit="percent")
     lines = frame[frame["target"] == target][["row", "column", "mean", "std", "unit"]].itertuples(index=False)
-    return {
-        (row, column): Published(float(mean), float(std), str(unit)) for row, column, mean, std, unit in lines
-    }
+    return {(row, column): Published(mean, std, str(unit)) for row, column, mean, std, unit in lines}
 
 
 def pair_key(run: PlannedRun) -> str:

@@ -124,11 +124,9 @@ def _at(values: Range | Sequence[Any], share: float) -> Any:
     return float(f"{exp(value) if values.log else value:.{DIGITS}g}")
 
 
-def on_held_out(
-    metric: Callable[[RunFacts], str], factor: float = 100.0, tune: TuneParams | None = None
-) -> Measure:
+def on_held_out(metric: Callable[[RunFacts], str], factor: float = 100.0, selection: bool = False) -> Measure:
     """Return the measure of a candidate's run: a metric after its last round, on the rows held out."""
-    rows = "test" if tune and tune.held_out == SELECTION else "validation"
+    rows = "test" if selection else "validation"
     return lambda facts, column: factor * facts.final[f"{rows}_{metric(facts)}"] if facts.final else None
 
 
@@ -187,9 +185,7 @@ def searches(
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
     names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
-    words = {
-        key: f"{value:g}" if isinstance(value, int | float) else word(value) for key, value in choice.items()
-    }
+    words = {k: f"{v:g}" if isinstance(v, int | float) else word(v) for k, v in choice.items()}
     return between.join(f"{names[key]}{sign}{word}" for key, word in words.items())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcore.base.lazy import pd, scipy
-from pipeline.catalogue.targets import Asked, Target
+from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.effects import RUN
 from pipeline.reports.grid import PrintedCell
@@ -126,16 +126,13 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), labels, rows, note)
 
 
-def _contrasts(
-    grid: dict[str, dict[str, str]], scores: pd.DataFrame
-) -> dict[tuple[str, str], effects.Effect | None]:
+def _contrasts(grid: dict[str, dict[str, str]], scores: pd.DataFrame) -> dict[Cell, effects.Effect | None]:
     methods = [method for by_server in grid.values() for method in by_server.values()]
     wide = scores.pivot_table(index=RUN, columns="method", values="score").reindex(columns=methods).dropna()
     if wide.empty:
         return {}
-    (first, plain), *others = (
-        (side, wide[[*by_server.values()]].set_axis([*by_server], axis=1)) for side, by_server in grid.items()
-    )
+    renamed = ((side, wide[[*row.values()]].set_axis([*row], axis=1)) for side, row in grid.items())
+    (first, plain), *others = renamed
     alone, *servers = plain.columns
     mean = sum((frame for _, frame in others), plain) / len(grid)
     gains = {(first, key): _contrast(mean[key], mean[alone]) for key in servers}

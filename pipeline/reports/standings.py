@@ -164,9 +164,7 @@ def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
     mean = complete(plan, run_scores).pivot_table(index="workload", columns="method", values="score")
     text = ""
     for name, changes in plan.controls.items():
-        if name in mean and any(
-            isinstance(change, TimesParams) and change.times < 1 for change in changes.values()
-        ):
+        if name in mean and any(isinstance(c, TimesParams) and c.times < 1 for c in changes.values()):
             gaps = (mean[name] - mean[plan.benchmark.base]).dropna().round(DIGITS)
             where = ", ".join(str(place) for place in gaps.index[gaps >= 0]) or "none"
             text += f" {plan.labels[name]} is not below the base in {sum(gaps >= 0)} of {len(gaps)}: {where}."

@@ -22,7 +22,7 @@ from pipeline.reports import benchmark, cost, figures, ranks, significance, styl
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
 from pipeline.reports.results import RunFacts
-from pipeline.reports.search import Choice, Search, held_out, on_held_out, searches, seeds, tried
+from pipeline.reports.search import SELECTION, Choice, Search, held_out, on_held_out, searches, seeds, tried
 from pipeline.reports.tables import Table
 
 BASE = "fedavg"
@@ -89,7 +89,7 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
     for name in report.labels:
         require_known("report.labels", name, printed)
     bare = [where for where, _, section in splits if not section.get("selection")]
-    if params.tune.held_out == "selection" and tuned(params) and bare:
+    if params.tune.held_out == SELECTION and tuned(params) and bare:
         raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
     used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
     used |= {f"report.{key}": getattr(report, key) for key in ("controls", "headlines", "factorial")}
@@ -226,7 +226,7 @@ def _searches(design: _Design, table: Table) -> dict[str, Table]:
         design.candidate,
         f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows",
         table.columns,
-        on_held_out(lambda facts: params.report.metric, metric.factor, params.tune),
+        on_held_out(lambda facts: params.report.metric, metric.factor, params.tune.held_out == SELECTION),
         dataset=table.dataset,
         unit=table.unit,
         decimals=table.decimals,
@@ -247,9 +247,7 @@ def tuned(params: StudyParams) -> dict[str, Search]:
             taken |= dict.fromkeys((*params.grid, *algorithm.grid), "grid")
             for key, other in product(keys, taken):
                 if other in alike(key):
-                    raise SpecError(
-                        f"algorithms.{name}: '{key}' is in tune and in {taken[other]}, expected one of them"
-                    )
+                    raise SpecError(f"algorithms.{name}: '{key}' is in tune and {taken[other]}, expected one")
             label = params.report.labels.get(name) or style.label(algorithm.name or name)
             by_report[f"tune_{name}"] = Search(name, label, "Tuning")
     return by_report

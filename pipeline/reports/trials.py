@@ -48,9 +48,8 @@ class Plan:
     @cached_property
     def protocol(self) -> str:
         """The hash of all that decides which runs there are and how they are compared; not of words."""
-        return digest(
-            self.params.model_dump(mode="json", exclude={"title", "report"}, exclude_defaults=True)
-        )[:12]
+        decisive = self.params.model_dump(mode="json", exclude={"title", "report"}, exclude_defaults=True)
+        return digest(decisive)[:12]
 
     @property
     def controls(self) -> Mapping[str, Mapping[str, Any]]:
@@ -68,9 +67,7 @@ class Plan:
         """What rows of each method's trials begin with; trials of another protocol have another one."""
         shared = self.params.model_dump(mode="json", include=SHARED, exclude_defaults=True)
         shared |= self.benchmark.model_dump(mode="json", include={"late"}, exclude_defaults=True)
-        entries: dict[str, Any] = {
-            key: entry.model_dump(mode="json") for key, entry in self.params.algorithms.items()
-        }
+        entries: dict[str, Any] = self.params.model_dump(mode="json", include={"algorithms"})["algorithms"]
         controls = self.params.report.model_dump(mode="json")["controls"]
         entries |= {key: [entries[self.benchmark.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
@@ -131,9 +128,7 @@ def _applied(change: Any, key: str, params: StudyParams, query: Query) -> Any:
     spec: Any = specification(params, query)
     value = reduce(lambda inner, part: inner.get(part, {}), key.split("."), spec)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SpecError(
-            f"report.controls: {key}: got a multiple, expected it of a number that runs are given"
-        )
+        raise SpecError(f"report.controls: {key}: got a multiple, expected it of a number that runs get")
     return max(1, round(value * change.times)) if isinstance(value, int) else value * change.times
 
 

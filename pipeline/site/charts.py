@@ -43,10 +43,8 @@ def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
     """Return the charts of one run: accuracy, losses, then each other column that it measured."""
     history = history.set_index("round")
     others = [(name,) for name in history if name not in {"test_accuracy", *LOSSES, *TRAFFIC}]
-    groups = [
-        [name for name in group if name in history]
-        for group in (("test_accuracy",), LOSSES, *others, TRAFFIC)
-    ]
+    together = (("test_accuracy",), LOSSES, *others, TRAFFIC)
+    groups = [[name for name in group if name in history] for group in together]
     return [_history_chart(history[group], style.look(algorithm)) for group in groups if group]
 
 

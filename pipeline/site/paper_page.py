@@ -119,7 +119,8 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
 def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, Any]]:
     rows, columns = shown.labels
     lines = shown.lines if shown.target.kind == "table" else {}
-    over = f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
+    report = f"{shown.paper}/{shown.name}"
+    report += f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
     return [
         {
             "title": f"{rows[row]}, {columns[column]}",
@@ -131,9 +132,7 @@ def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, An
             ],
             "runs": list(dict.fromkeys(indices[run.folder] for run in runs)),
             "partitions": shown.target.needs == "partitions",
-            "command": _rebuilt(
-                shown, f"$({RUNS} {shown.paper}/{shown.name}{over} --row {row} --column {column})"
-            ),
+            "command": _rebuilt(shown, f"$({RUNS} {report} --row {row} --column {column})"),
         }
         for (row, column), runs in shown.cells.items()
     ]

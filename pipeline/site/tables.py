@@ -104,7 +104,5 @@ def _remark(line: Line) -> str:
 
 
 def _legend(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
-    rules = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
-    return [
-        (kind, mark, text if level else f"{text} ({rules})") for level, (kind, mark, text) in LEVELS.items()
-    ]
+    rule = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
+    return [(kind, mark, text if step else f"{text} ({rule})") for step, (kind, mark, text) in LEVELS.items()]

@@ -528,7 +528,7 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"report": {"controls": {"moon": {"training.lr": 1}}}}, r"report\.controls\.moon: expected changes"),
         (
             {"report": {"controls": {"x": {"training.round": {"times": 2}}}}},
-            r"report\.controls: training\.round: got a multiple, expected it of a number that runs are given",
+            r"report\.controls: training\.round: got a multiple, expected it of a number that runs get",
         ),
         (
             {"report": {"controls": {"x": {"model.name": {"times": 2}}}}},

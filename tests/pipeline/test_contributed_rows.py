@@ -59,7 +59,7 @@ def test_what_params_yaml_says_wins(contributed: Callable[[Path], None]) -> None
     ("papers", "said"),
     [
         ('{"rfedvag": {}}', "PAPERS has the paper 'rfedvag', which is not defined (did you mean 'rfedavg'?)"),
-        ('["rfedavg"]', "PAPERS is ['rfedavg'], expected papers with hyperparameters"),
+        ('["rfedavg"]', "PAPERS is ['rfedavg'], expected keys by paper"),
         ('{"rfedavg": {"wieghted": 1}}', "unknown key"),
     ],
 )

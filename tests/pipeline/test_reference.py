@@ -44,7 +44,7 @@ def finish_cell(made: Catalogue, root: Path, row: str, column: str, off: float =
         finish(run, root, (mean + off + (place - 1) * 0.1) / 100)
 
 
-def keep(made: Catalogue, root: Path, *names: str) -> reference.KeepResult:
+def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
     return reference.keep(made, names or (NAME,), root, root / "kept")
 
 

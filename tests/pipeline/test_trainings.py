@@ -151,7 +151,7 @@ def test_a_value_that_is_chosen_for_one_data_set_reaches_the_variant_there_alone
         ),
         (
             ["radfed_p"],
-            "options_of: got 'radfed_p', which takes options itself; name the entries that it takes",
+            "options_of: got 'radfed_p', which takes options itself; name those entries",
         ),
         ("fedadapt", r"options_of: got 'fedadapt', expected a list"),
     ],

@@ -239,7 +239,7 @@ def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Pat
 
 
 def test_a_key_is_searched_for_or_in_the_grid_but_not_both() -> None:
-    with pytest.raises(SpecError, match=r"own.yaml: algorithms.fedavg: 'training.lr' is in tune and in grid"):
+    with pytest.raises(SpecError, match=r"own.yaml: algorithms.fedavg: 'training.lr' is in tune and grid"):
         made(STUDY.replace("grid: {", "grid: {training.lr: [0.1], "))
 
 
@@ -248,7 +248,7 @@ def test_a_key_is_searched_for_or_in_a_variant_but_not_both(where: str) -> None:
     variants = "variants: {slow: {training.local_steps: 5}}"
     added = f"{where}{variants}, " if where.startswith("fed") else f"{variants}\n{where}"
     text = STUDY.replace(where, added).replace("over: {", "over: {training.local_epochs: [1, 2], ")
-    said = "own.yaml: algorithms.fed.*: 'training.local_epochs' is in tune and in variants, expected one"
+    said = "own.yaml: algorithms.fed.*: 'training.local_epochs' is in tune and variants, expected one"
     with pytest.raises(SpecError, match=said):
         made(text)
 

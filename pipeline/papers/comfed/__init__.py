@@ -37,7 +37,7 @@ SIDES = {
     "scaffold": ("SCAFFOLD at the clients", ("scaffold", "scaf_adam", "scaf_adagrad", "scaf_yogi")),
     "fednova": ("FedNova at the clients", ("fednova", "nova_adam", "nova_adagrad", "nova_yogi")),
 }
-CALIBRATION = "calibration"
+CALIBRATION, OBSERVED = "calibration", ("evaluation.divergence", True)
 DISTANCE = "distance"
 IN_USE = "in_use"
 
@@ -233,9 +233,7 @@ VARIATIONS: Mapping[str, Table] = {
         "Sections I and IV",
         {**BY_SKEW, **{name: Variation("", name) for name in ("fedprox", "scaffold")}},
         DATASETS,
-        lambda params, method, column, changes: calibrated(
-            params, method, column, (*changes, ("evaluation.divergence", True))
-        ),
+        lambda params, method, column, changes: calibrated(params, method, column, (*changes, OBSERVED)),
         measure=drift,
         unit="hundredths",
         decimals=4,

@@ -113,9 +113,7 @@ TABLES: Mapping[str, Table] = {
         "Section 1",
         {name: Variation("", name) for name in ("centralised", "fedavg")},
         {name: name for name in NAMES},
-        lambda params, method, column, changes: Query(
-            "table2", column, "shards", method, changes, params.seeds[:3]
-        ),
+        lambda params, name, key, changes: Query("table2", key, "shards", name, changes, params.seeds[:3]),
     ),
     "table3": Table(
         title="Test accuracy with the regularisers alone and together",

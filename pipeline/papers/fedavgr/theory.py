@@ -13,8 +13,8 @@ from numpy.random import Generator
 
 from pipeline.reports import populations
 from pipeline.reports.drawings import Inputs, Picture, drawing
-from pipeline.reports.inequalities import Sides
-from pipeline.reports.populations import DRAWS, RADIUS, ROWS, SKEW, Counts, Floats, Population, signs, spread
+from pipeline.reports.inequalities import Floats, Sides
+from pipeline.reports.populations import DRAWS, RADIUS, ROWS, SKEW, Counts, Population, signs, spread
 
 SCALED = 100
 UNIT = f"the same, {SCALED} times the loss"

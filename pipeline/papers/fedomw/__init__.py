@@ -10,6 +10,7 @@ the learner takes the one client, and the model, of the smallest empirical loss.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
 from pipeline.reports import figures, inequalities, populations, ranks, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
-from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, Floats, spread
+from pipeline.reports.inequalities import Floats
+from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, spread
 from pipeline.reports.style import Look
 from pipeline.reports.tables import Table, of_datasets
 from pipeline.reports.variations import IID, Variation, variations
@@ -189,13 +191,11 @@ def solve() -> dict[str, tuple[float, float, float]]:
 
     The loss is convex in the model and linear in the mixture, so that a best mixture is a vertex.
     """
+    between: Any = {"bounds": (EDGE, 1 - EDGE), "method": "bounded", "options": {"xatol": EDGE}}
 
     def best_model(p: float) -> tuple[float, float]:
         result = scipy.optimize.minimize_scalar(
-            lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1],
-            bounds=(EDGE, 1 - EDGE),
-            method="bounded",
-            options={"xatol": EDGE},
+            lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1], **between
         )
         return float(result.fun), float(result.x)
 
@@ -235,14 +235,8 @@ def mixture(inputs: Inputs) -> Picture:
         name: Look(f"client {name.removeprefix('p_')}", colour, marker)
         for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False)
     }
-    figure, panels = figures.lines(
-        lines.assign(std=0.0, column=DATASET),
-        {DATASET: ""},
-        looks,
-        3.5,
-        labels=("pass of central training", "mixture weight"),
-        width=figures.COLUMN,
-    )
+    shown, labels = lines.assign(std=0.0, column=DATASET), ("pass of central training", "mixture weight")
+    figure, panels = figures.lines(shown, {DATASET: ""}, looks, 3.5, labels=labels, width=figures.COLUMN)
     for name, look in looks.items():
         panels[DATASET].axhline(weights[name].iloc[0], color=look.colour, linestyle=":", linewidth=0.8)
     sentences = (

@@ -39,6 +39,7 @@ NOTE = (
 )
 AVERAGED = ("fedavg", "radfed")
 MEASURED = ("shakespeare", "covfeat_l")
+OBSERVED = (("evaluation.divergence", True),)
 LONGEST = 100
 
 
@@ -92,8 +93,7 @@ CURVES: Mapping[str, Curves] = {
 
 def queries(params: PaperParams) -> dict[Cell, Query]:
     """Return runs of the first fold that also train a centralised model and compare models."""
-    observed = (("evaluation.divergence", True),)
-    return {(name, key): varied(params, name, key, observed) for key in MEASURED for name in AVERAGED}
+    return {(name, key): varied(params, name, key, OBSERVED) for key in MEASURED for name in AVERAGED}
 
 
 def measured(facts: RunFacts) -> pd.DataFrame:
@@ -150,9 +150,7 @@ DISTANCES = variations(
         "fedavg_iid": Variation("IID", "fedavg", (("partition.class_alpha", IID),)),
     },
     {"covcls_g": SETTINGS["covcls_g"].label},
-    lambda params, method, column, changes: varied(
-        params, method, column, (("evaluation.divergence", True), *changes)
-    ),
+    lambda params, method, column, changes: varied(params, method, column, (*OBSERVED, *changes)),
     data=lambda column: SETTINGS[column].dataset,
     measure=lambda facts, key: 100 * float(measured(facts)["centralised"].iloc[-1]) if facts.final else None,
     dataset=data_of_column,

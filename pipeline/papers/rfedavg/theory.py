@@ -34,10 +34,9 @@ from fedcore.data import Source
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import inequalities, style
 from pipeline.reports.drawings import Inputs, Picture, drawing, each
-from pipeline.reports.inequalities import Sides, lines
+from pipeline.reports.inequalities import Floats, Sides, lines
 from pipeline.reports.results import RunFacts
 
-Floats = NDArray[np.float64]
 COPIES = 4  # of each run's start, with other batches
 CONSTANTS = "constants"
 METHODS = ("fedavg", "rfedavg", "rfedavg_plus")
