@@ -101,13 +101,8 @@ class PlannedRun:
 
     def order(self) -> dict[str, Any]:
         """Return the arguments of ``fedcore run-batch``."""
-        partition = f"{self.partition}/{PARTITION}"
-        return {
-            "spec": self.spec,
-            "out": self.folder,
-            "partition": partition,
-            "provenance": {"code": self.code},
-        }
+        partition, provenance = f"{self.partition}/{PARTITION}", {"code": self.code}
+        return {"spec": self.spec, "out": self.folder, "partition": partition, "provenance": provenance}
 
 
 @dataclass(frozen=True)

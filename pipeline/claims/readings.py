@@ -227,10 +227,9 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
         if held := [holds for holds in answers.values() if holds is not None]:
             share = sum(held) / len(held)
             line = {"row": row, "column": claim.id, "mean": share, "of": len(held), "says": verdict(share)}
-            sides = (("in", True), ("out", False))
-            yield line | {
-                key: " ".join(name for name in answers if answers[name] is kind) for key, kind in sides
-            }
+            for key, kind in (("in", True), ("out", False)):
+                line[key] = " ".join(name for name, holds in answers.items() if holds is kind)
+            yield line
 
 
 def sentences(numbers: pd.DataFrame) -> list[str]:

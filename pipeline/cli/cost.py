@@ -46,9 +46,7 @@ def cost(
         tuple[str, str] | None,
         typer.Option(help="Only this cell of the report: its row and column, by key or label."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Runs side by side; this machine's cores by default.")
-    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Runs side by side; all cores by default.")] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure this machine, for some seconds.")
     ] = False,

@@ -72,9 +72,7 @@ class NotAudited(FedcoreError):
 
 
 def command(
-    osv: Annotated[
-        str, typer.Option(help="Address of a service that answers as OSV does; pip-audit's own by default.")
-    ] = "",
+    osv: Annotated[str, typer.Option(help="Address of a service like OSV; pip-audit's own by default.")] = "",
     as_json: Json = False,
 ) -> None:
     """Compare all pins with the public list of known weaknesses; exit code 1 if there are any.

@@ -42,9 +42,7 @@ LINE = "{report}: {cell}: {said} (runs: {runs}, {seconds:.0f} s)"
 def evaluate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Papers; all that have kept results by default.", autocompletion=completing(papers)
-        ),
+        typer.Argument(help="Papers; all with kept results by default.", autocompletion=completing(papers)),
     ] = None,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long it may take.")] = 10.0,
     by: Annotated[str, typer.Option(help="Who evaluates: the report and the badges say so.")] = "",

@@ -68,9 +68,7 @@ def runs(
     column: Annotated[list[str] | None, typer.Option(help="Only these columns, by key or label.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Only these seeds.")] = None,
     scale: Scale = None,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="Only those that reports/reference/ lacks.")
-    ] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="Only what reports/reference/ lacks.")] = False,
     overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:

@@ -33,9 +33,7 @@ paper = typer.Typer(
 )
 Data = Annotated[str, typer.Option(help="Data sets, with commas between.", autocompletion=DATA)]
 Methods = Annotated[str, typer.Option(help="Algorithms, with commas between.", autocompletion=ALGORITHMS)]
-Partitions = Annotated[
-    str, typer.Option(help="Partitions with the value of their first key, if it has one: dirichlet:0.1,iid.")
-]
+Partitions = Annotated[str, typer.Option(help="Partitions, with their first key's value: dirichlet:0.1,iid.")]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds.")]
 Clients = Annotated[int, typer.Option(min=1, help="How many clients.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How many communication rounds.")]

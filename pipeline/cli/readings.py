@@ -21,9 +21,7 @@ from pipeline.papers import build_catalogue, catalogue_of
 
 def readings(
     table: Report,
-    points: Annotated[
-        str, typer.Option(help="Open points, with commas between; those of params.yaml by default.")
-    ] = "",
+    points: Annotated[str, typer.Option(help="Open points, with commas; params.yaml's by default.")] = "",
     rows: Annotated[str, typer.Option(help="Rows of the table, likewise; all by default.")] = "",
     columns: Annotated[str, typer.Option(help="Its columns, likewise.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds each reading runs with.")] = None,

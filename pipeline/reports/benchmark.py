@@ -24,12 +24,9 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
     benchmark = params.benchmark
     assert benchmark is not None
     _check(params, benchmark)
-    labels = {
-        key: params.report.labels.get(key) or style.label(algorithm.name or key)
-        for key, algorithm in params.algorithms.items()
-    }
-    controls = params.report.controls
-    labels |= {key: params.report.labels.get(key, f"{labels[benchmark.base]}: {key}") for key in controls}
+    named, methods = params.report.labels, params.algorithms.items()
+    labels = {key: named.get(key) or style.label(method.name or key) for key, method in methods}
+    labels |= {key: named.get(key, f"{labels[benchmark.base]}: {key}") for key in params.report.controls}
     plan = Plan(name, params, benchmark, places, labels)
     count, seeds = params.tune.trials or 0, (benchmark.seed, *benchmark.seeds)
     first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
@@ -41,9 +38,9 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
         reports[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
     finals = {cell: plan.query(*cell, number) for cell, number in winners.items()}
     if finals:
-        methods = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
+        shown = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
-        reports |= {FINALS: stage(plan, title, "Method", methods, finals), **standings(plan, methods, finals)}
+        reports |= {FINALS: stage(plan, title, "Method", shown, finals), **standings(plan, shown, finals)}
         reports |= sensitivity(plan, finals)
     return {
         name: replace(report, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))

@@ -99,16 +99,12 @@ def picture(
     lawful = shown["column"].str.endswith(SLOPE)
     named = shown.assign(column=shown["column"].str.removesuffix(SLOPE).map(titles))
     laws, judged = named[lawful], named[~lawful & named["round"].isna() & named["holds"].notna()]
-    failing = [
-        "{row}: {column} ({holds:.0%})".format_map(line)
-        for line in judged[judged["holds"] < 1].to_dict("records")
-    ]
+    not_always = judged[judged["holds"] < 1].to_dict("records")
+    failing = ["{row}: {column} ({holds:.0%})".format_map(line) for line in not_always]
     largest = judged.groupby("row", sort=False)["mean"].max()
     loose = [f"{row} (at most {most:.1g})" for row, most in largest.items() if 0 < most < VACUOUS]
-    slopes = [
-        "{row}: {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})".format_map(line)
-        for line in laws.to_dict("records")
-    ]
+    text = "{row}: {column} {mean:.2f} ({low:.2f} to {high:.2f}; {right:.2f})"
+    slopes = [text.format_map(line) for line in laws.to_dict("records")]
     sentences = (
         "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
         "largest draw; green: holds in all draws, orange: not in all, grey: a law without a constant.",

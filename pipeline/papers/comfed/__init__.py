@@ -190,10 +190,8 @@ def drift(facts: RunFacts, column: str) -> float | None:
     return 100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
 
 
-BY_SKEW = {
-    "fedavg": Variation("", "fedavg"),
-    "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
-}
+BY_SKEW = {"fedavg": Variation("", "fedavg")}
+BY_SKEW["fedavg_iid"] = Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),))
 VARIATIONS: Mapping[str, Table] = {
     "variations": variations(
         "Best test accuracy so far with one value changed",

@@ -191,23 +191,17 @@ def solve() -> dict[str, tuple[float, float, float]]:
 
     The loss is convex in the model and linear in the mixture, so that a best mixture is a vertex.
     """
-    between: Any = {"bounds": (EDGE, 1 - EDGE), "method": "bounded", "options": {"xatol": EDGE}}
+    how: Any = {"bounds": (EDGE, 1 - EDGE), "method": "bounded", "options": {"xatol": EDGE}}
 
     def best_model(p: float) -> tuple[float, float]:
-        result = scipy.optimize.minimize_scalar(
-            lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1], **between
-        )
+        result = scipy.optimize.minimize_scalar(lambda q: p * losses(q)[0] + (1 - p) * losses(q)[1], **how)
         return float(result.fun), float(result.x)
 
     uniform, kept = best_model(0.5)
     first, second = (float(value) for value in losses(kept))
-    optimal, weight = min((first, 1.0), (second, 0.0))
+    best, weight = min((first, 1.0), (second, 0.0))
     (joint, model), vertex = min((best_model(vertex), vertex) for vertex in (0.0, 1.0))
-    return {
-        "uniform": (kept, 0.5, uniform),
-        "optimal": (kept, weight, optimal),
-        "joint": (model, vertex, joint),
-    }
+    return {"uniform": (kept, 0.5, uniform), "optimal": (kept, weight, best), "joint": (model, vertex, joint)}
 
 
 CURVES = Curves(

@@ -61,19 +61,13 @@ def folds(params: PaperParams, query: Query) -> tuple[Query, ...]:
     """Return the query for each fold of its split: all of them, or the one whose index is set."""
     fold = (params.datasets[query.dataset].splits[query.split].model_extra or {})["fold"]
     indices = [fold["index"]] if "index" in fold else range(fold["of"])
-    return tuple(
-        as_often(params, replace(query, changes=(*query.changes, ("partition.fold.index", index))))
-        for index in indices
-    )
+    one_fold = ((*query.changes, ("partition.fold.index", index)) for index in indices)
+    return tuple(as_often(params, replace(query, changes=changes)) for changes in one_fold)
 
 
 def every_fold(params: PaperParams, settings: Iterable[str]) -> dict[Cell, tuple[Query, ...]]:
     """Return all folds of each method and setting."""
-    return {
-        (name, key): folds(params, SETTINGS[key].query(name))
-        for key in settings
-        for name in params.algorithms
-    }
+    return {(row, at): folds(params, SETTINGS[at].query(row)) for at in settings for row in params.algorithms}
 
 
 def as_often(params: PaperParams, query: Query) -> Query:
