@@ -77,7 +77,7 @@ def study_names(root: Path = Path()) -> list[str]:
 
 
 def configuration(params: Path, quick: bool = False) -> dict[str, Any]:
-    """Read a params.yaml (``quick`` as in ``core_yaml.read``); raise SpecError if it has no keys and values."""
+    """Read a params.yaml (``quick`` as in ``core_yaml.read``); SpecError if it has no keys and values."""
     config = core_yaml.read(params, "configuration", quick)
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")

@@ -63,7 +63,7 @@ TARGET = typer.Argument(
     autocompletion=completing(everything),
 )
 Params = Annotated[Path, typer.Option(help="Parameters with all that was laid over them.")]
-Overlay = Annotated[Path | None, typer.Option(help="A file over params.yaml, as Snakemake's --configfile.")]
+Overlay = Annotated[Path | None, typer.Option(help="A file to lay over params.yaml, like --configfile.")]
 Scale = Annotated[
     str | None,
     typer.Option(
