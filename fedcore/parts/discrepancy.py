@@ -11,7 +11,7 @@ Discrepancy = Literal["kernel", "mean"]
 
 
 def mmd(kind: Discrepancy, x: Tensor, z: Tensor) -> float:
-    """Return the MMD of points x [n, d] and z [m, d]: by a Gaussian kernel, or of means: rFedAvg, (2)."""
+    """Return the MMD of points x [n, d] and z [m, d], by a Gaussian kernel or of means (rFedAvg, eq. (2))."""
     return float(squared(kind, x, z, x.new_full((len(x),), 1 / len(x)))[0].clamp(min=0).sqrt())
 
 
