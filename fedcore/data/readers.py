@@ -30,7 +30,7 @@ PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
 LARGEST = float(np.finfo(np.float32).max)
-WHOLE = r"\s*-?(0|[1-9]\d*)(\.0*)?\s*"  # what reads the same as a number and as a name
+WHOLE = r"\s*[-+]?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?\s*"  # no 007, which says less as a number
 NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
 
 
@@ -110,7 +110,8 @@ def read_table(
     """Read the columns of a csv or parquet table that are needed; without a header it has no others.
 
     Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
-    Columns of ``names`` in a csv keep their text, such as 007 or NA, unless all of it are plain numbers.
+    Columns of ``names`` in a csv keep their text, such as 007 or NA, unless they hold whole numbers without
+    zeros in front. Numbers with a fraction or an empty cell stay as they are read.
     """
     frame = _read(path, header=0 if header else None, encoding=encoding, keep_default_na=missing)
     if names and not _parquet(path):

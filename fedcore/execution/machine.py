@@ -59,7 +59,7 @@ def _git(home: Path, *arguments: str) -> str:
 
 @contextmanager
 def watched(seconds: float) -> Iterator[Callable[[], None]]:
-    """Yield a function to call at each sign of progress; ``seconds`` after one (0: never) the process ends.
+    """Yield a function to call at each sign of progress; ``seconds`` without one (0: never) end the process.
 
     It ends with exit code 1, whatever it is stuck in, and leaves "Timeout" and where it was stuck on
     standard error. Finished files and the last checkpoint stay as they are.

@@ -56,7 +56,7 @@ class Shape:
 def flat_numbers(shape: Shape) -> int:
     """Return how many numbers a row has; refuse indices of tokens."""
     if shape.vocabulary is not None:
-        raise SpecError(f"model.name: the data are {shape.inputs} tokens, expected one for them, as 'lstm'")
+        raise SpecError("model.name: the data are tokens, expected a model of tokens, such as 'lstm'")
     return prod(shape.inputs)
 
 

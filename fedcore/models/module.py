@@ -132,10 +132,8 @@ def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Sha
         ) from error
     for path, value in module.named_parameters():
         if isinstance(value, torch.nn.parameter.UninitializedParameter) or value.dtype != torch.float32:
-            kind = "of no shape" if value.dtype == torch.float32 else str(value.dtype)
-            raise SpecError(
-                f"model '{name}': parameter '{path}' is {kind}, expected torch.float32 of a shape"
-            )
+            kind = "of no shape yet" if value.dtype == torch.float32 else str(value.dtype)
+            raise SpecError(f"model '{name}': parameter '{path}' is {kind}, expected float32 of a shape")
     linear = [path for path, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
     layer = head or (linear[-1] if linear else "")
     if layer not in linear:

@@ -135,7 +135,7 @@ class Options(PartitionOptions):
         if self.rows is not None and self.sha256 is not None:
             raise ValueError(f"sha256: got '{self.sha256}' beside 'rows', expected it beside 'path' alone")
         if taken := [name for name, share in self.from_pool().items() if share]:
-            raise ValueError(f"{taken[0]}: takes rows of the pool, expected it in the lists or file instead")
+            raise ValueError(f"{taken[0]}: takes rows of the pool, expected none beside 'rows' or 'path'")
         if self.rows == ():
             raise ValueError("rows: expected one list a client, got none")
         return self

@@ -100,10 +100,11 @@ def _resolved(module: str, name: str, rest: tuple[str, ...] = ()) -> frozenset[D
 def _target(target: str, rest: tuple[str, ...]) -> frozenset[Definition]:
     """Return what an imported ``module`` or ``module:name``, with attributes, stands for."""
     module, _, name = target.partition(":")
-    if name and _path(f"{module}.{name}") and name not in _module(module).definitions:
+    if name and _path(f"{module}.{name}") and not (_path(module) and name in _module(module).definitions):
         module, name = f"{module}.{name}", ""
-    if not _path(module):
-        return frozenset()
+    if not _path(module):  # of an installed package, or a folder of the user's without __init__.py
+        inner = f"{module}.{rest[0]}" if rest and not name else ""
+        return _target(inner, rest[1:]) if inner and _path(inner) else frozenset()
     if name:
         return _resolved(module, name, rest)
     return _target(f"{module}:{rest[0]}", rest[1:]) if rest else _whole(module)

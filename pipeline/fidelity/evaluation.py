@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object, sha256_file
 from fedcore.base.lazy import pd
-from fedcore.execution.integrity import SUMMARY
+from fedcore.execution.integrity import HISTORY, SUMMARY
 from fedcore.execution.runner import Settings, run
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
@@ -269,7 +269,7 @@ def compare(folder: Path, line: KeptLine) -> tuple[str, float]:
         return OTHER, math.inf
     final = (summary["final"] or {}).items()
     largest = max((_apart(value, line[key]) for key, value in final), default=0.0)
-    hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / "history.csv")]
+    hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / HISTORY)]
     same = not largest and hashes == [line["summary_sha256"], line["history_sha256"]]
     return SAME if same else CLOSE if largest <= TOLERANCE else OTHER, largest
 

@@ -22,7 +22,7 @@ from typing import Any
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object, sha256_file, write_text
 from fedcore.base.lazy import pd
-from fedcore.execution.integrity import PROVENANCE, SUMMARY, TIMING
+from fedcore.execution.integrity import HISTORY, PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
 from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_runs
@@ -144,7 +144,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
         **{name: summary[name] for name in HASHES},
         "code": provenance["code"],
         "summary_sha256": sha256_file(folder / SUMMARY),
-        "history_sha256": sha256_file(folder / "history.csv"),
+        "history_sha256": sha256_file(folder / HISTORY),
         **{name: timing.get(name) for name in MACHINE},
     }
 
@@ -155,7 +155,7 @@ def history(run: str, folder: Path) -> pd.DataFrame:
     It raises as ``read_history`` does.
     """
     processor = read_object(folder / TIMING).get("processor", "")
-    return read_history(folder / "history.csv").assign(run=run, processor=processor)
+    return read_history(folder / HISTORY).assign(run=run, processor=processor)
 
 
 def contents(folder: Path) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.files import read_object, stamps
 from fedcore.base.lazy import pd
-from fedcore.execution.integrity import PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
+from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import agreement, kept
@@ -26,7 +26,7 @@ from pipeline.reports.significance import Samples
 REPRODUCTION: Final = "paper"
 MEASURED = ("status", "final", "data_note", "data_state", "data_sha256", "partition_sha256")
 TIMED = ("seconds", "finished", "device", "commit")
-MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, "history.csv"}
+MADE = {SUMMARY, PROVENANCE, PARTITION, STATISTICS, HISTORY}
 NUMBERS = {int, float, type(None)}
 NAMED = 5
 MISSING = "missing, but a report needs it; delete the folder and build it again"
@@ -141,7 +141,7 @@ class RunFacts:
     @cached_property
     def history(self) -> pd.DataFrame:
         """Its measurements, a line for each round that was measured."""
-        return kept.history_of(self.run, self.root, self.among) if self.kept else self.table("history.csv")
+        return kept.history_of(self.run, self.root, self.among) if self.kept else self.table(HISTORY)
 
     @property
     def has_history(self) -> bool:
@@ -154,7 +154,7 @@ class RunFacts:
     def series(self, metric: str) -> pd.Series[float]:
         """Return a column of its history by round."""
         if metric not in self.history:
-            path = self.root / self.run.folder / "history.csv"
+            path = self.root / self.run.folder / HISTORY
             raise DataError(f"{path}: no column '{metric}'; there are {', '.join(self.history.columns)}")
         return self.history.set_index("round")[metric]
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, NonNegativeInt
 
 from fedcore.base.files import read_or_empty
 from fedcore.base.options import validate
-from fedcore.execution.integrity import PROVENANCE, STATISTICS, SUMMARY, TIMING
+from fedcore.execution.integrity import HISTORY, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.reports import style
 from pipeline.reports.results import read_history
 from pipeline.site import charts
@@ -46,7 +46,7 @@ def page(evidence: Evidence, root: Path) -> dict[str, Any]:
     hashes = {key: value for key, value in summary.items() if key.endswith("sha256")}
     counted = root / run.partition / STATISTICS
     divided = read_or_empty(counted)
-    history, spec = folder / "history.csv", folder / "spec.yaml"
+    history, spec = folder / HISTORY, folder / SPEC
     return {
         "run": run,
         "label": style.label(run.algorithm),

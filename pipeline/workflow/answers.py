@@ -16,9 +16,10 @@ import yaml
 from rich.console import Console
 from snakemake_interface_storage_plugins.io import Mtime
 
+from fedcore.base import MIRROR
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, write_text
-from fedcore.execution.integrity import PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
+from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
@@ -53,7 +54,7 @@ class Workflow:
         SystemExit: the configuration is wrong; the message is one line.
     """
 
-    run_files = (SPEC, "history.csv", SUMMARY, TIMING, PROVENANCE)
+    run_files = (SPEC, HISTORY, SUMMARY, TIMING, PROVENANCE)
 
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
         self.snakemake = snakemake
@@ -100,6 +101,7 @@ class Workflow:
         # Snakemake's limit on jobs per second starts a timer at each look for ready jobs, and a timer ends in
         # another look: after some hundred jobs, that takes a processor. No option turns the limit off.
         self.snakemake.scheduler.job_rate_limiter = None
+        leave_others(self.snakemake.persistence)
         if self.decision is not None and (moved := apply(self.decision)):
             say(moved, error=True)
         jobs = self._jobs()
@@ -180,7 +182,8 @@ class Workflow:
     @staticmethod
     def site(wildcards: Any) -> JobSpec:
         """Return the spec of the site: a hash of what makes and shows it; its inputs tell of its contents."""
-        plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=[Path("mkdocs.yml")])
+        files = filter(Path.is_file, [Path("mkdocs.yml")])
+        plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=files)
         return {"file": "logs/reports/site.params.yaml", "plan": plan}
 
     def unknown(self, wildcards: Any) -> list[str]:
@@ -230,9 +233,9 @@ class Workflow:
 
         An address with a password is left to the environment, since Snakemake shows and logs commands.
         """
-        mirror = self.params.mirror or os.environ.get("FEDCORE_MIRROR", "")
+        mirror = self.params.mirror or os.environ.get(MIRROR, "")
         if CREDENTIALS.search(mirror):
-            os.environ["FEDCORE_MIRROR"], mirror = mirror, ""
+            os.environ[MIRROR], mirror = mirror, ""
         return f"--mirror {shlex.quote(mirror)}" if mirror else ""
 
     def all_data(self, wildcards: Any) -> list[str]:

@@ -75,7 +75,7 @@ def test_lstm_refuses_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["linear", "logistic", "linear_outputs", "mlp", "rff_linear"])
 def test_models_of_numbers_refuse_tokens(name: str) -> None:
-    with pytest.raises(SpecError, match=r"model\.name: the data are \(11,\) tokens, expected one for them"):
+    with pytest.raises(SpecError, match=r"model\.name: the data are tokens, expected a model of tokens"):
         chosen("model", {"name": name}).build(Shape((11,), 3, vocabulary=30))
 
 

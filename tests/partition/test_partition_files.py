@@ -222,7 +222,7 @@ def test_a_partition_file_as_the_partition(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{"test": 0.1}, {"selection": 0.1}, {"validation": 0.1}])
 def test_rows_of_the_pool_are_refused_where_lists_number_all_rows(more: dict[str, Any]) -> None:
     key = next(iter(more))
-    with pytest.raises(SpecError, match=rf"partition: {key}: takes rows of the pool, expected it in the li"):
+    with pytest.raises(SpecError, match=rf"partition: {key}: takes rows of the pool, expected none"):
         split_data(DATA, "file", rows=[[0], [1]], drop_rest=True, validation_from="pool", **more)
     split_data(DATA, "file", rows=[[0], [1]], drop_rest=True, validation=0.5)
 

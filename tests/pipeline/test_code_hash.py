@@ -191,6 +191,20 @@ def test_a_helper_of_the_user_s_counts_as_far_as_it_is_reached_and_an_installed_
     assert expected == reached("import my_steps, named\ndef start(): my_steps.step(), named.step()\n")
 
 
+def test_a_folder_without_init_is_followed_into_its_modules(
+    reached: Reached, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose/tools.py").write_text("def step(): pass\ndef other(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for text in (
+        "from loose import tools\ndef start(): tools.step()\n",
+        "import loose.tools\ndef start(): loose.tools.step()\n",
+        "from loose.tools import step\ndef start(): step()\n",
+    ):
+        assert reached(text) == {("loose.tools", "step")}
+
+
 def module(kind: str, name: str) -> str:
     return find(kind, name).build.__module__
 

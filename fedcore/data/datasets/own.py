@@ -218,7 +218,7 @@ def _load(
     """Load the rows of a place, and test rows of another, not the ``same``, or a share of these."""
     target, client, test = options.target, options.client, options.test
     if isinstance(test, str) and same(place, test):
-        raise DataError(f"data.test: got '{test}', which holds the training rows; expected others or a share")
+        raise DataError(f"data.test: got '{test}', which may hold training rows; expected others or a share")
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
@@ -261,7 +261,10 @@ def _apart(first: str, second: str) -> bool:
     """Say whether two splits have other names, or the first ends where the second begins, or before."""
     if first.partition("[")[0] != second.partition("[")[0]:
         return True
-    cuts = re.fullmatch(r"[^[]*\[.*?:(-?\d+)(%?)\]", first), re.fullmatch(r"[^[]*\[(-?\d+)(%?):.*\]", second)
+    cuts = (
+        re.fullmatch(r"[^[]*\[.*?:(-?[\d_]+)(%?)\]", first),
+        re.fullmatch(r"[^[]*\[(-?[\d_]+)(%?):.*\]", second),
+    )
     (end, unit), (begin, same) = (found.groups() if found else ("", "") for found in cuts)
     alike = bool(end and begin) and unit == same and (int(end) < 0) == (int(begin) < 0)
     return alike and int(end) <= int(begin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcore.base.lazy import pd, seaborn
+from fedcore.execution.integrity import CLIENTS
 from pipeline.papers.rfedavg.tables import IMAGES
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Inputs, Picture, Values, drawing, each, line
@@ -18,7 +19,7 @@ def clients_of(facts: RunFacts) -> pd.Series[float] | None:
 
     A client none of whose labels is in the test rows has no accuracy (NaN), and counts in no mean.
     """
-    accuracy: pd.Series[float] = 100 * facts.table("clients.csv").set_index("client")["test_accuracy"]
+    accuracy: pd.Series[float] = 100 * facts.table(CLIENTS).set_index("client")["test_accuracy"]
     return accuracy if facts.final else None
 
 
