@@ -282,7 +282,9 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
 
 
 @pytest.mark.parametrize(
-    "kept", [b"\x1f\x8b garbage", archive("gz", "in/b.txt"), archive("gz", "in/a.txt", content=b"")]
+    "kept",
+    [b"\x1f\x8b garbage", archive("gz", "in/b.txt"), archive("gz", "in/a.txt", content=b"")],
+    ids=["garbage", "another file", "an empty file"],  # an archive's bytes hold the time
 )
 def test_a_kept_archive_that_fails_is_downloaded_once_more(
     server: Served, tmp_path: Path, kept: bytes
