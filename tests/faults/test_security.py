@@ -291,7 +291,7 @@ def test_an_order_is_data_and_no_command(monkeypatch: pytest.MonkeyPatch, tmp_pa
     job = SimpleNamespace(rule=SimpleNamespace(name="table"), wildcards_dict={})
     job.params = {"order": {"file": "logs/order.json", "told": items}}
     dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: [job])
-    flow.snakemake = SimpleNamespace(dag=dag, scheduler=SimpleNamespace())
+    flow.snakemake = SimpleNamespace(dag=dag, scheduler=SimpleNamespace(), persistence=None)
     flow.begin()
     assert json.loads(Path("logs/order.json").read_text()) == items
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
