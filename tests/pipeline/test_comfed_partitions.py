@@ -97,7 +97,7 @@ def test_kept_runs_of_a_partition_stand_in_reports_of_that_reading_alone() -> No
         expected = "by_client" if path.stem.endswith("_by_client") else "by_class_min"
         assert {hashes[spec] for spec in specs} <= {expected}, path
     lines = scoreboard(HOME / REFERENCE).set_index(["paper", "reading"])
-    assert one_line(lines[["measured", "in_part"]], "comfed", "paper").tolist() == [0, 16]
+    assert one_line(lines[["measured", "in_part"]], "comfed", "paper").tolist() == [16, 0]
     assert one_line(lines[["measured", "in_part"]], "comfed", "by_client").tolist() == [16, 0]
 
 
