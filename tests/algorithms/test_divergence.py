@@ -59,6 +59,12 @@ def test_divergence_of_every_inner_round(whole: Values) -> None:
     assert all(low > 0 for low in path)
 
 
+def test_one_client_alone_takes_the_same_batches_on_both_sides(whole: Values) -> None:
+    asked = {"algorithm": {"name": "radfed", "redistributions": 2}, "participation": {"assignments": [[0]]}}
+    table = run({**whole, **asked, "training": {**whole["training"], "batch_size": 7}}).tables["divergence"]
+    assert [row["centralised"] for row in table[1::2]] == pytest.approx([0.0] * 4, abs=1e-12)
+
+
 def test_observing_changes_nothing(spec: Values) -> None:
     for algorithm in ({"name": "scaffold"}, {"name": "radfed_i", "redistributions": 2}, {"name": "fedasync"}):
         plain = run({**spec, "algorithm": algorithm})

@@ -120,6 +120,15 @@ def test_steps_on_all_rows_follow_the_validation_loss(full: Values) -> None:
     torch.testing.assert_close(state.model + change, mixed, rtol=0, atol=1e-12)
 
 
+def test_weights_that_hardly_move_keep_their_shares_of_all_data_where_some_take_part(full: Values) -> None:
+    values = using(full, name="fedomw", lr_p=1e-12, steps_p=3) | {"participation": {"fraction": 0.6}}
+    setup, state, part = prepared(values)
+    shares = state.server["mixture"].clone()
+    part.change(setup, state, state.model, uploads_of(setup, state))
+    for p in (state.server["mixture"], *state.server["mixture_path"]):
+        torch.testing.assert_close(p, shares)
+
+
 def test_a_pass_uses_every_row_once(full: Values) -> None:
     """With one batch as large as the set, a pass is one step on all rows, in any order."""
     states = []

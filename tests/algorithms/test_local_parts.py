@@ -17,7 +17,7 @@ from fedcore.engines.forward import full_gradient
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import advance
 from fedcore.parts import Run, State
-from fedcore.parts.steps import coefficients, learning_rates, make_task, number_of_steps
+from fedcore.parts.steps import coefficients, learning_rates, make_task, norm, number_of_steps
 from fedcore.spec import parse
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracle" / "expected.json").read_text())
@@ -44,6 +44,8 @@ def test_norm_of_forty_steps() -> None:
 
 def test_coefficients_of_the_proximal_term() -> None:
     assert coefficients([0.1] * 4, mu=2.0) == pytest.approx([0.8**3, 0.8**2, 0.8, 1.0])
+    run, state = prepared(FLAT, {"name": "fednova"})  # three steps of 0.05: 0.25, -0.5 and 1
+    assert norm(run, state, 0, mu=30.0) == pytest.approx(1.75)
 
 
 @settings(max_examples=50, deadline=None)
@@ -174,6 +176,8 @@ def test_rates_change_at_the_round_named_and_decay_over_all_steps_of_a_run() -> 
             before = steps * state.round
             expected = [0.05 / (1 + (before + step) / 4) for step in range(steps)]
             assert learning_rates(run, state, client) == pytest.approx(expected)
+    (upload,) = run.engine.train([make_task(run, state, Job(0, 0, 0, state.model))])
+    assert upload.lr == learning_rates(run, state, 0)[0]
 
 
 def test_slow_momentum_is_in_units_of_the_rate_of_the_first_client_with_rows() -> None:

@@ -269,6 +269,8 @@ def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
     rows = run({**rff, "algorithm": {"name": "fedavgr"}, "evaluation": {"every": 4}}).rows
     assert [row["round"] for row in rows] == [0, 4, 6]
     assert all(0 < row["mmd"] < 1.5 for row in rows)
+    every = run({**rff, "algorithm": {"name": "fedavgr"}}).rows
+    assert [row["mmd"] for row in rows] == [every[round]["mmd"] for round in (0, 4, 6)]
     assert len({row["mmd"] for row in rows}) == 3
 
 

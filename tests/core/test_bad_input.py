@@ -115,11 +115,11 @@ def test_float64_is_not_reduced_to_bfloat16(key: str, change: dict[str, Any], sp
         parse(spec | change | {"dtype": "float64"})
 
 
-def test_local_steps_of_the_wrong_length(spec: dict[str, Any], tmp_path: Path) -> None:
-    training = {"rounds": 1, "local_steps": [1, 2, 3], "batch_size": "full", "lr": 0.1}
-    with pytest.raises(
-        FedcoreError, match=r"training\.local_steps: got a list of 3 numbers, expected one for each of 5"
-    ):
+@pytest.mark.parametrize("count", [3, 6])
+def test_local_steps_of_the_wrong_length(count: int, spec: dict[str, Any], tmp_path: Path) -> None:
+    training = {"rounds": 1, "local_steps": [1] * count, "batch_size": "full", "lr": 0.1}
+    said = rf"training\.local_steps: got a list of {count} numbers, expected one for each of 5"
+    with pytest.raises(FedcoreError, match=said):
         run({**spec, "training": training}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

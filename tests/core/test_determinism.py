@@ -254,6 +254,8 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
         holders=[2, 7],
         bytes_down=5,
         bytes_up=6,
+        rows_gradient=7,
+        rows_forward=8,
         history=[{"round": 0, "train_loss": float("nan"), "test_loss": 0.1}],
     )
     checkpoint.save(tmp_path / "c.npz", state, {"spec": {"a": 1}})
@@ -266,6 +268,7 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
     assert again.holders == [2, 7]
     assert not again.clients["nobody's"]
     assert (again.round, again.values, again.bytes_down, again.bytes_up) == (4, {"clusters": [0, 1]}, 5, 6)
+    assert (again.rows_gradient, again.rows_forward) == (7, 8)
     assert repr(again.history) == repr(state.history)
 
 

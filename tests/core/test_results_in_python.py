@@ -57,7 +57,7 @@ def labels(axes: Axes) -> list[str]:
 
 
 def diverged(run: fedcore.Result) -> fedcore.Result:
-    return replace(run, summary=run.summary | {"status": "diverged", "final": None})
+    return replace(run, summary=run.summary | {"status": "diverged", "final": None, "rounds": 1})
 
 
 def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_is_read_back_is_what_the_run_gave(tmp_path: Path) -> None:
     read = fedcore.load(tmp_path)
     assert repr(read.rows) == repr(gave.rows)
     assert (read.spec, read.summary, read.timing) == (gave.spec, gave.summary, gave.timing)
-    assert (read.clients, read.tables) == (gave.clients, gave.tables)
+    assert (read.clients, read.tables, read.arrays) == (gave.clients, gave.tables, gave.arrays)
     assert {name: array.tolist() for name, array in read.parameters.items()} == {
         name: array.tolist() for name, array in gave.parameters.items()
     }
@@ -139,6 +139,8 @@ def test_a_comparison_has_a_row_for_each_method_with_means_over_seeds(folder: Pa
     assert frame["test_accuracy"][1] == pytest.approx(statistics.fmean(accuracies))
     assert frame["test_accuracy_std"][1] == pytest.approx(statistics.stdev(accuracies))
     assert frame["runs"].tolist() == [2, 2, 2]
+    seconds = [fedcore.load(folder / f"1-{seed}").timing["seconds"] for seed in (0, 1)]
+    assert frame["seconds"][1] == pytest.approx(statistics.fmean(seconds))
     assert labels(compared.plot()) == ["fedavg", "fedprox, mu 0.1", "fedprox, mu 1.0"]
     assert "fedprox" in compared._repr_html_()
 
@@ -146,7 +148,7 @@ def test_a_comparison_has_a_row_for_each_method_with_means_over_seeds(folder: Pa
 def test_a_diverged_run_leaves_its_row_without_means_and_without_a_line(runs: list[fedcore.Result]) -> None:
     compared = fedcore.compare([diverged(runs[0]), *runs[1:]])
     first = compared.frame.iloc[0]
-    assert (first["runs"], first["diverged"]) == (2, 1)
+    assert (first["runs"], first["diverged"], first["rounds"]) == (2, 1, 3)
     assert math.isnan(first["test_accuracy"])
     axes = compared.plot()
     assert labels(axes)[0] == "fedavg (1 of 2 diverged)"
@@ -157,6 +159,7 @@ def test_one_run_is_compared_with_nothing(runs: list[fedcore.Result]) -> None:
     (row,) = fedcore.compare(runs[:1]).frame.to_dict("records")
     assert (row["runs"], row["test_accuracy"]) == (1, runs[0].rows[-1]["test_accuracy"])
     assert math.isnan(row["test_accuracy_std"])
+    assert "seed" not in fedcore.compare([runs[0], runs[3]]).frame
 
 
 def test_options_without_content_differ_too(runs: list[fedcore.Result]) -> None:

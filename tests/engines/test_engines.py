@@ -172,6 +172,9 @@ def test_deltas_in_bf16_are_close_and_leave_the_rest_as_it_is(images: Path, algo
     assert rough != exact
     assert rough == pytest.approx(exact, rel=0.02)
     assert same == model
+    setup = made(images, "cnn", dtype="float32")
+    phi = engines.features(setup.problem, setup.problem.start, setup.problem.test.x[:2], "bf16")
+    assert phi.dtype == torch.float32, "means are taken in the model's own type"
 
 
 def test_deltas_in_bf16_are_written_where_they_are_asked_for(images: Path) -> None:

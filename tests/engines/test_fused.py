@@ -84,6 +84,14 @@ def test_other_steps_have_the_bytes_of_hand_derived_gradients(images: Path, trai
     assert state.models.numpy().tobytes() == expected.models.numpy().tobytes()
 
 
+def test_layers_without_biases_move_likewise(images: Path) -> None:
+    values = asked(images) | {"model": {"name": "linear", "bias": False}}
+    prepared, state = trained(values)
+    assert by_coefficients(prepared)
+    _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
+
+
 def test_a_pull_that_overshoots_is_left_to_general_steps(images: Path) -> None:
     values = asked(images, {"name": "fedprox", "mu": 30.0}, rounds=1)
     prepared, state = trained(values)

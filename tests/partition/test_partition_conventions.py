@@ -62,6 +62,7 @@ def test_shards_say_when_they_are_uneven() -> None:
 
 def test_power_law_sizes_and_labels() -> None:
     counts = counts_of("power_law", clients=100, labels_per_client=2)
+    assert (counts == counts_of("power_law", clients=100, labels_per_client=2, exponent=2)).all()
     assert ((counts > 0).sum(axis=1) <= 2).all()
     sizes = np.sort(counts_of("power_law", np.zeros(100_000, int), clients=1000, exponent=2.5).sum(axis=1))
     tail = [(sizes >= x * sizes[0]).mean() for x in (2, 4, 8)]
@@ -329,7 +330,9 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         {"clients": 3, "stop": [1.2, 1.1]},
         "stop: got [1.2, 1.1], expected a lower and a higher",
     ),
+    ("qp", {"clients": 3, "stop": [1.1, 1.1]}, "stop: got [1.1, 1.1], expected a lower and a higher"),
     ("qp", {"clients": 3, "xi": 2}, "xi: got 2.0, expected at most 1 for the reading 'relative'"),
+    ("qp", {"clients": 3, "xi": 2, "xi_reading": "fraction"}, "at most 1 for the reading 'fraction'"),
     (
         "qp",
         {"clients": 30, "min_size": 34},

@@ -128,6 +128,10 @@ def test_learned_mixtures_train_on_the_servers_rows_alone(asked: dict[str, Any])
     prepared = prepare(parse(learned), Settings())[0].problem
     assert prepared.validation is not None
     assert not contents(prepared.validation) & contents(prepared.test)
+    plain = {**learned, "partition": {"name": "iid", "clients": 5}, "evaluation": {}}
+    own = prepare(parse(plain), Settings())[0].problem
+    assert own.validation is not None
+    assert contents(own.validation) < contents(prepared.validation)
     assert run(learned).summary["status"] == "completed"
 
 
