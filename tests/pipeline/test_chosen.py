@@ -60,14 +60,17 @@ def test_what_concerns_all_algorithms_goes_to_the_data_set(tmp_path: Path) -> No
 
 def test_a_value_at_an_end_of_what_was_tried_is_named(tmp_path: Path) -> None:
     study = yaml.safe_load((HOME / "studies" / "label_skew.yaml").read_text()) | {"grid": {}}
-    study["tune"] = {"over": {"training.lr": [0.1, 0.01, 0.3], "training.weight_decay": [0.0, 0.1]}}
+    over = {"training.weight_decay": [0.0, 0.1], "training.batch_size": [10, 20, 40]}
+    study["tune"] = {"over": {"training.lr": [0.1, 0.01, 0.3], **over}}
     planned = build_catalogue({**parameters(), "studies": {"studies/own.yaml": study}})
     largest, smallest = (f", training.lr the {end} tried" for end in ("largest", "smallest"))
     for rate, end in ((0.3, largest), (0.1, ""), (0.01, smallest)):
-        best = {(f"lr_{rate}-weight_decay_0", "mnist-dirichlet"): 60.0}
+        best = {(f"lr_{rate}-weight_decay_0-batch_size_40", "mnist-dirichlet"): 60.0}
         choices = chosen(planned, report(planned, "own", "tune_fedavg", best, tmp_path / "s.csv"))
         (entry,) = choices["papers"]["own"]["chosen"]
-        assert entry["source"] == f"own/tune_fedavg: 60, the best of 6 candidates{end}"
+        ends = f"{end}, training.batch_size the largest tried"
+        assert entry["source"] == f"own/tune_fedavg: 60, the best of 18 candidates{ends}"
+        assert (entry["of"], entry["at"]) == ("fedavg", "mnist-dirichlet")
 
 
 def test_a_value_that_is_the_only_one_tried_is_chosen_too(tmp_path: Path) -> None:
@@ -132,7 +135,9 @@ def test_two_splits_of_a_data_set_have_values_of_their_own(tmp_path: Path) -> No
     assert "eicu" in per
 
 
-def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) -> None:
+def test_the_smallest_distance_wins_where_the_search_is_for_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     planned = catalogue("comfed", "paper")
     client = {"at": "cifar10", "values": {"training.lr": 0.01, "training.batch_size": 32}}
     server = {"of": "fedyogi", "at": "cifar10", "values": {"algorithm.tau": 0.01}}
@@ -145,6 +150,7 @@ def test_the_smallest_distance_wins_where_the_search_is_for_one(tmp_path: Path) 
         assert entry.items() > expected.items()
     path = report(planned, "comfed", "calibration", {("in_use", "distance"): 1.0}, tmp_path / "s.csv")
     assert chosen(planned, path) == {}, "the values in use stay"
+    assert not capsys.readouterr().err, "columns that choose nothing lack nothing"
 
 
 def test_a_report_that_is_not_there_or_no_search_is_refused(tmp_path: Path) -> None:

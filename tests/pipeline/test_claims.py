@@ -602,6 +602,7 @@ def test_a_curve_that_ends_before_others_has_no_summary_and_no_end() -> None:
     assert all(pd.isna(cells["b", f"p@{word}"]["mean"]) for word in ("last", "mean", "swing", "late-peak"))
     assert cells["a", "q@last"]["mean"] == 2
     assert cells["a", "p@mean"]["mean"] == 2.75
+    assert pd.isna(cells["a", "p@swing"]["mean"]), "three changes say nothing of swings"
 
 
 def test_curves_are_compared_at_the_rounds_that_all_of_them_have() -> None:

@@ -175,6 +175,15 @@ def test_filling_takes_the_quickest_without_a_history_first_and_keeps_what_agree
     assert kept == ["b", "c", "a"]
 
 
+def test_histories_of_close_numbers_are_kept_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(evaluation, "history", lambda name, folder: name)
+    monkeypatch.setattr(evaluation, "add_histories", lambda new, path: kept.extend(new))
+    check = Recheck(unit("a", 1, "dna dna dna"), (SAME, CLOSE, OTHER), 0.0, 1.0)
+    evaluation.keep_histories(check, tmp_path, tmp_path)
+    assert kept == ["a", "a1"]
+
+
 # -- when numbers agree --------------------------------------------------------------------------------------
 
 HASHES = {"data_sha256": "d", "partition_sha256": "p"}

@@ -179,6 +179,15 @@ def test_what_is_left_out_and_how_many_runs_are_said(monkeypatch: pytest.MonkeyP
     assert any("With 10 data sets" in sentence for sentence in caption)
 
 
+def test_a_p_value_just_above_five_per_cent_tells_no_pair_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of six data sets has the others' order turned round, which gives .053."""
+    signs, order = (1, 1, 1, 1, 1, -1), {"a": 3.0, "b": 2.0, "c": 1.0}
+    cells = ((row, f"s{k}", sign * x, 5, 5) for k, sign in enumerate(signs) for row, x in order.items())
+    _, caption = drawn(monkeypatch, lines(*cells))
+    assert any("p = 0.053" in sentence for sentence in caption)
+    assert any("do not differ significantly" in sentence for sentence in caption)
+
+
 def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers, caption = drawn(monkeypatch, lines(*((row, "x", 1.0, 6, 6) for row in "abc")))
     assert caption == [

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, product
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
@@ -38,7 +38,7 @@ from pipeline.catalogue.targets import PlannedRun, Query
 from pipeline.claims.checks import Beats
 from pipeline.claims.design import design, shares
 from pipeline.claims.ledger import ledger
-from pipeline.claims.points import Point, changes_of, points
+from pipeline.claims.points import Point, accuracy_by, changes_of, points
 from pipeline.claims.points import load as load_points
 from pipeline.claims.readings import (
     BEYOND,
@@ -671,6 +671,13 @@ def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
         assert lines["mean"].to_numpy() == pytest.approx([mean] * len(lines))
         assert [*lines.loc[("dl_u", "dna"), ["margin", "away"]]] == pytest.approx([4, (80 - mean) / 4])
         assert lines["away"].notna().sum() == 1, "one cell is printed"
+
+
+def test_a_measure_looks_at_measured_rounds_alone() -> None:
+    curve = pd.Series([0.9, 0.1, np.nan, 0.2, 0.3, 0.4, 0.5])
+    facts: Any = SimpleNamespace(final={}, series={"test_accuracy": curve}.__getitem__)
+    measures: Any = ("last", "best", "mean_of_last_five")
+    assert [accuracy_by(measure, facts, "dna") for measure in measures] == pytest.approx([50, 90, 30])
 
 
 def point(paper: str, released: str | None, **alternatives: Any) -> Point:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pretended import catalogue, finish, one_line
-from project import HOME
+from project import HOME, seal
 
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import sha256_file, write_text
@@ -70,11 +70,23 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
     assert table["n"].sum() == 3
     runs = kept_runs.read_runs(folder / "runs.parquet")
     assert len(runs) == 3
+    assert str(runs["best_round"].dtype) == "Int64"
     for line in runs.to_dict("records"):
         place = tmp_path / line["run"]
         assert line["summary_sha256"] == sha256_file(place / "summary.json")
         assert line["history_sha256"] == sha256_file(place / "history.csv")
         assert made.index[line["run"]].code == line["code"]
+
+
+def test_a_line_has_the_last_and_the_best_accuracy(made: Catalogue, tmp_path: Path) -> None:
+    run = made.cells(*NAME.split("/"))["fedomw", "dna"][0]
+    finish(run, tmp_path, 0.8)
+    path = tmp_path / run.folder / "summary.json"
+    best = {"best": {"round": 1, "test_accuracy": 0.9}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | best))
+    seal(path.parent, run.spec, code=run.code)
+    line = reference.line(run, tmp_path)
+    assert (line["test_accuracy"], line["best_round"], line["best_test_accuracy"]) == (0.8, 1, 0.9)
 
 
 def test_a_table_can_be_computed_from_the_kept_histories(made: Catalogue, tmp_path: Path) -> None:
@@ -112,6 +124,11 @@ def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, 
     assert of_first["round"].tolist() == [0, 1, 2]
     assert kept.loc[kept["run"] == second.folder, "mmd"].isna().all()
     assert len(kept) == 6
+    runs = [pd.DataFrame([reference.line(run, tmp_path)]) for run in (first, second)]
+    both = kept_runs.add_runs(pd.concat(runs), tmp_path / "both.parquet")
+    for run in reversed(runs):
+        kept_runs.add_runs(run, tmp_path / "turns.parquet")
+    assert both.read_bytes() == (tmp_path / "turns.parquet").read_bytes()
 
 
 def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None:
@@ -127,11 +144,12 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
 
 
 def test_hours_on_one_core_leave_out_runs_of_a_gpu(tmp_path: Path) -> None:
-    machines = {"commit": "c", "machine": "m", "finished": "2026-11-27T10:00"}
-    runs = pd.DataFrame({"run": ["a", "b"], "seconds": [3600.0, 7200.0], "device": ["cpu", "cuda"]})
+    days = [f"2026-11-2{day}T10:00" for day in (7, 5, 6)]
+    runs = pd.DataFrame({"run": [*"abc"], "seconds": [3600.0, 7200.0, 0.0], "finished": days})
+    runs = runs.assign(commit="c", machine="m", device=["cpu", "cuda", "cpu"])
     (tmp_path / "p").mkdir()
-    runs.assign(**machines).to_parquet(tmp_path / "p" / kept_runs.RUNS)
-    assert "\n| p | 2 | 1 | 1.00 | c | m | 2026-11-27 |" in reference.contents(tmp_path)
+    runs.to_parquet(tmp_path / "p" / kept_runs.RUNS)
+    assert "\n| p | 3 | 1 | 1.00 | c | m | 2026-11-25 to 2026-11-27 |" in reference.contents(tmp_path)
 
 
 @pytest.mark.parametrize("read", [kept_runs.read_runs, kept_runs.read_histories])

@@ -258,6 +258,8 @@ def test_differences_are_those_of_shared_pairs_only() -> None:
     assert five.p["b"] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
     four = compare(samples(a=BEST[:4], b=WORSE), "largest", "t")
     assert (dict(four.p), dict(four.untested)) == ({}, {"b": significance.FEW})
+    small = compare(samples(a=[7e-6, 8e-6, 7e-6, 8e-6, 7e-6], b=[0.0] * 5), "largest", "t")
+    assert small.p["b"] < 0.05, "rounding takes errors of arithmetic away, no small numbers"
 
 
 def test_no_corrected_p_value_is_above_one() -> None:
