@@ -63,8 +63,9 @@ class Check(Options):
         return tuple(row for value in values for row in ([value] if isinstance(value, str) else value))
 
     def read(self, line: Mapping[Any, Any]) -> Any:
-        """Return what the check looks at in a cell's line."""
-        return float(line[self.of])
+        """Return what the check looks at in a cell's line; a mean has the decimals that the table prints."""
+        decimals = line.get("decimals") if self.of == "mean" else None
+        return float(line[self.of]) if decimals is None else round(float(line[self.of]), decimals)
 
     @abstractmethod
     def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
@@ -154,8 +155,7 @@ class Best(Check):
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.smallest else 1
-        others = (row for row, column in means if column == name and row not in self.rows)
-        rivals = self.against or tuple(others)
+        rivals = self.against or tuple(row for row, key in means if key == name and row not in self.rows)
         best = max(self.rows, key=lambda row: sign * means[row, name])
         value = means[best, name]
         if not rivals:

@@ -162,11 +162,14 @@ def cells_of(report: pd.DataFrame) -> Lines:
     In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, ``COLUMN@last`` for the
     last round there is, and ``COLUMN@`` with a word of ``SUMMARIES`` for the whole curve, or with ``late-``
     before the word for the last quarter of its rounds. These look at rounds that all curves of a column have,
-    and have no number where a curve ends before others, as those of diverged runs do.
+    and have no number where a curve ends before others, as those of diverged runs do. A line's ``decimals``
+    are those of the report's published numbers; None where there are none.
     """
+    published = report["published_mean"].dropna() if "published_mean" in report else ()
+    decimals = max((len(f"{number:.15g}".partition(".")[2]) for number in published), default=None)
     cells: dict[Cell, Mapping[Any, Any]] = {}
     curves: dict[Cell, dict[int, float]] = {}
-    for line in report.to_dict("records"):
+    for line in report.assign(decimals=decimals).to_dict("records"):
         row, column, at_round = str(line["row"]), str(line["column"]), line.get("round")
         names = [column] if pd.isna(at_round) else [f"{column}@{int(at_round)}", f"{column}@last"]
         cells |= {(row, name): line for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -593,6 +594,15 @@ def test_a_curve_is_summarised(column: str, expected: float) -> None:
     curve = pd.DataFrame({"round": range(5), "mean": [0.0, 4.0, 6.0, 9.0, 6.0]})
     curve = curve.assign(row="a", column="p", n=2)
     assert cells_of(curve)["a", column]["mean"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("published", "expected"),
+    [((44.0, 33.1), "reproduced"), ((44.0, 33.12), "not reproduced"), ((math.nan,) * 2, "not reproduced")],
+)
+def test_means_that_the_print_cannot_tell_apart_are_equal(published: Any, expected: str) -> None:
+    table = results({"a": {"x": 43.1867}, "b": {"x": 43.22}}, published_mean=published)
+    assert verdict({"kind": "best", "rows": "a", "columns": "x"}, table).status == expected
 
 
 def test_a_curve_that_ends_before_others_has_no_summary_and_no_end() -> None:
