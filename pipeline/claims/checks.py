@@ -307,13 +307,14 @@ class Trend(Check):
 class GainLargestIn(Check):
     """The gain of ``row`` over ``over`` is larger in each of ``columns`` than in any of ``than``.
 
-    Gains are in per cent of ``over``; where that is left out, the cells themselves are gains already.
+    Gains are differences, ``in_percent`` of ``over``; where that is left out, the cells are gains already.
     """
 
     kind: Literal["gain_largest_in"]
     methods = ("row", "over")
     row: str
     over: str | None = None
+    in_percent: bool = False
     than: Names
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
@@ -321,11 +322,9 @@ class GainLargestIn(Check):
         return tuple(product(self.named(), (part, *self.than)))
 
     def _gain(self, column: str, means: Means) -> float:
-        value: float = means[self.row, column]
-        if self.over is None:
-            return value
-        base = means[self.over, column]
-        return 100 * _ratio(value - base, abs(base))
+        base: float = means[self.over, column] if self.over else 0.0
+        gain: float = means[self.row, column] - base
+        return 100 * _ratio(gain, abs(base)) if self.in_percent else gain
 
     def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
         mine, others = self._gain(name, means), {column: self._gain(column, means) for column in self.than}

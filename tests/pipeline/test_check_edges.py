@@ -100,18 +100,16 @@ def test_trends_by_hand() -> None:
 
 
 def test_gains_by_hand() -> None:
-    """Gains are 10% of 50 and 8% of 75, though in points the second is larger, 6 against 5."""
-    means = cells(a=(55.0, 81.0), b=(50.0, 75.0))
-    assert holds(check("gain_largest_in", row="a", over="b", than="y"), means) is True
-    second = check("gain_largest_in", row="a", over="b", columns="y", than="x")
+    """Gains are 5 and 6 points, and 10% of 50 and 8% of 75."""
+    means, percent = cells(a=(55.0, 81.0), b=(50.0, 75.0)), {"row": "a", "over": "b", "in_percent": True}
+    assert holds(check("gain_largest_in", row="a", over="b", than="y"), means) is False
+    assert holds(check("gain_largest_in", **percent, than="y"), means) is True
+    second = check("gain_largest_in", **percent, columns="y", than="x")
     assert holds(second, means) is False
     assert set(second.needs("y", ())) == {("a", "y"), ("a", "x"), ("b", "y"), ("b", "x")}
     negative = cells(a=(-45.0, -77.0), b=(-50.0, -75.0))
-    assert holds(check("gain_largest_in", row="a", over="b", than="y"), negative) is True
-    assert (
-        holds(check("gain_largest_in", row="a", over="b", than="y"), cells(a=(1.0, 2.0), b=(0.0, 1.0)))
-        is True
-    )
+    assert holds(check("gain_largest_in", **percent, than="y"), negative) is True
+    assert holds(check("gain_largest_in", **percent, than="y"), cells(a=(1.0, 2.0), b=(0.0, 1.0))) is True
 
 
 def test_best_of_rows_against_all_others_or_those_listed() -> None:
@@ -201,7 +199,8 @@ def test_names_may_be_one_or_many_and_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"over": "b"}, "x +25 against y -50"),
+        ({"over": "b"}, "x +1 against y -2"),
+        ({"over": "b", "in_percent": True}, "x +25 against y -50"),
         ({}, "x +5 against y +2"),
     ],
 )

@@ -25,6 +25,7 @@ TABLE = {
     "b": {"x": 85.0, "y": 80.0, "z": 69.0},
     "c": {"x": 60.0, "y": 70.0, "z": 69.0},
 }
+GAIN = {"kind": "gain_largest_in", "over": "b", "in_percent": True}
 
 
 def results(table: dict[str, dict[str, float]] = TABLE, n: int = 3, **more: Any) -> pd.DataFrame:
@@ -155,12 +156,9 @@ def test_a_ratio_to_nothing_is_not_about_anything() -> None:
         ({"kind": "between", "row": "a", "over": "b", "columns": "x", "at_least": 1.1}, "reproduced"),
         ({"kind": "between", "row": "b", "over": "b", "columns": "x", "at_least": 1.1}, "not enough runs"),
         ({"kind": "between", "row": "c", "columns": "x", "of": "std", "at_most": 1}, "not enough runs"),
-        ({"kind": "gain_largest_in", "row": "a", "over": "b", "columns": "x", "than": "y"}, "reproduced"),
-        ({"kind": "gain_largest_in", "row": "a", "over": "b", "columns": "y", "than": "x"}, "not reproduced"),
-        (
-            {"kind": "gain_largest_in", "row": "b", "over": "b", "columns": "x", "than": "y"},
-            "not enough runs",
-        ),
+        ({**GAIN, "row": "a", "columns": "x", "than": "y"}, "reproduced"),
+        ({**GAIN, "row": "a", "columns": "y", "than": "x"}, "not reproduced"),
+        ({**GAIN, "row": "b", "columns": "x", "than": "y"}, "not enough runs"),
     ],
 )
 def test_what_is_divided_by_nothing_is_infinite_or_open(check: dict[str, Any], expected: str) -> None:
