@@ -144,7 +144,7 @@ STATISTICS_TABLE = Table(
     },
     measure=statistic,
     beside_cell=lambda row, column: (row.removesuffix(MARK), column),
-    relative=lambda frame: frame.assign(verdict=""),
+    relative=lambda frame: frame.assign(verdict=frame["verdict"].where(frame["seeds"] == 1, "")),
     dataset=lambda row, column: DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset],
     needs="partitions",
     unit="rows; C-score from 0 to 2",
