@@ -80,14 +80,12 @@ def partition_query(params: PaperParams, row: str) -> Query:
     if row != name:
         changes = [(f"partition.{key}", value) for key, value in {**SEARCH, **RELEASED[name]}.items()]
         return replace(query, changes=(*query.changes, *changes), seeds=(0,))
-    few = len(params.seeds) < ENOUGH
-    return replace(query, seeds=params.seeds if few else tuple(range(20)))
+    return replace(query, seeds=params.seeds if len(params.seeds) < ENOUGH else tuple(range(20)))
 
 
 def statistic(facts: RunFacts, column: str) -> float:
     """Return a statistic of a partition: rows, or the C-score."""
-    values = facts.statistics
-    return float(values["c_score"] if column == "c_score" else values["sizes"][column])
+    return float((facts.statistics if column == "c_score" else facts.statistics["sizes"])[column])
 
 
 def stages(params: PaperParams) -> Asked:
