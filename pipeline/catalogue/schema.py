@@ -289,6 +289,8 @@ class ReportParams(Section):
     `{training.rounds: {times: 0.5}}` for half of a setting's rounds. A `draw` of the trials gives others."""
     headlines: dict[Key, HeadlineParams] = Field(default={})
     """Headlines that a benchmark tests on the papers' own ground and on that of others, by paper."""
+    always: Key | None = None
+    """A method of the families that a benchmark's advice must beat, as its base, on data sets left out."""
     factorial: dict[Key, dict[Key, Key]] = Field(default={})
     """Methods of a benchmark by their client's side and their server, such as `{plain: {mean: fedavg, adam:
     fedadam}, prox: {mean: fedprox, adam: prox_adam}}`; others are compared with the first of each."""

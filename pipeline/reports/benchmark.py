@@ -29,16 +29,13 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
     labels |= {key: named.get(key, f"{labels[benchmark.base]}: {key}") for key in params.report.controls}
     plan = Plan(name, params, benchmark, places, labels)
     count, seeds = params.tune.trials or 0, (benchmark.seed, *benchmark.seeds)
-    first, second = plan.ranked(TRIALS), plan.ranked(AGAIN)
-    best = {cell: first[cell][: benchmark.best] for cell in plan.cells if len(first.get(cell, ())) == count}
-    winners = {cell: second[cell][0] for cell, top in best.items() if {*top} == {*second.get(cell, ())}}
     numbers = {cell: [*range(count)] for cell in plan.cells}
     reports: dict[str, Target] = {TRIALS: trials(plan, "Trials", numbers, seeds[:1])}
-    if best:
-        reports[AGAIN] = trials(plan, "The best trials at further seeds", best, seeds)
-    finals = {cell: plan.query(*cell, number) for cell, number in winners.items()}
+    if plan.best:
+        reports[AGAIN] = trials(plan, "The best trials at further seeds", plan.best, seeds)
+    finals = {cell: plan.query(*cell, number) for cell, number in plan.winners.items()}
     if finals:
-        shown = {key: label for key, label in labels.items() if any(row == key for row, _ in winners)}
+        shown = {key: label for key, label in labels.items() if any(row == key for row, _ in finals)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         reports |= {FINALS: stage(plan, title, "Method", shown, finals), **standings(plan, shown, finals)}
         reports |= sensitivity(plan, finals)
@@ -54,6 +51,7 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
     methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
     heads = params.report.headlines.items()
     methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
+    methods["report.always"] = (params.report.always or benchmark.base,)
     grid = params.report.factorial.items()
     methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
     for where, names in methods.items():

@@ -11,11 +11,11 @@ from pipeline.reports import effects
 from pipeline.reports.effects import INTERVAL
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.significance import FEWEST
-from pipeline.reports.standings import BoardContent, boards, complete
+from pipeline.reports.standings import BoardContent, boards, complete, too_narrow
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
-LISTED = 6  # methods with one verdict; the csv has all
+LISTED, SHORT = 6, 5  # methods with one verdict, the csv has all; methods to take
 VERDICTS = {verdict: verdict.capitalize() for verdict in ("better", "equivalent", "worse", "undecided")}
 HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
@@ -27,7 +27,7 @@ Line = dict[str, Any]
 def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, with queries by cell; they are there before any run."""
     headlines = plan.params.report.headlines
-    named = {plan.benchmark.base, *plan.rivals}
+    named = {*plan.contenders}
     named |= {name for head in headlines.values() for name in (head.method, *head.above)}
     parts = {"decisions": ("what is decided", _decided, "When")}
     if headlines:
@@ -69,14 +69,14 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
-        tried = (name for name in plan.rivals if case != STATELESS or name not in state)
+        tried = (name for name in plan.contenders[1:] if case != STATELESS or name not in state)
         there = runs[runs["workload"].isin(places)]
         judged = [_judged((case, name), plan, there, name, base) for name in tried]
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
         verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
         sets = max((line["n"] for line in tested), default=0)
-        texts = [_advice(plan, verdicts, sets)]
+        texts = [_advice(plan, tested, sets, there)]
         for group in verdicts.values():
             pairs = ((line["column"], INTERVAL.format_map(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
@@ -87,20 +87,26 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     note = (
         f"Points against {plan.labels[base]} with 95% intervals; better and worse: the whole interval lies "
         f"beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} data sets nothing is decided. "
-        f"Neither cases nor methods are corrected for how many there are. {_left_out(plan, runs)}"
+        "Neither cases nor methods are corrected for how many there are."
+        f"{too_narrow(plan)} {_left_out(plan, runs)}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
 
-def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
-    base = plan.labels[plan.benchmark.base]
+def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> str:
+    base, verdicts = plan.labels[plan.benchmark.base], [line["verdict"] for line in tested]
     if not sets:
         return UNRUN
-    if verdicts["better"]:
-        return f"take {' or '.join(plan.labels[line['column']] for line in verdicts['better'])}"
+    if "better" in verdicts:
+        leader = tested[verdicts.index("better")]["column"]
+        lines = (_judged(("", line["column"]), plan, runs, line["column"], leader) for line in tested)
+        near = [plan.labels[line["column"]] for line in lines if line["verdict"] != "worse"]
+        near.remove(plan.labels[leader])
+        shown = [*near[: SHORT - 1], *([f"{len(near) - SHORT + 1} more"] if len(near) >= SHORT else [])]
+        return f"take {plan.labels[leader]}" + f"; not shown worse: {', '.join(shown)}" * bool(shown)
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
-    if verdicts["undecided"]:
+    if "undecided" in verdicts:
         return f"undecided: none is ahead of {base} by its interval"
     return f"take {base}: none is ahead of it"
 
@@ -108,7 +114,7 @@ def _advice(plan: Plan, verdicts: Mapping[str, list[Line]], sets: int) -> str:
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
     base = plan.benchmark.base
-    ours = runs[runs["method"].isin([base, *plan.rivals])]
+    ours = runs[runs["method"].isin(plan.contenders)]
     if base not in {*ours["method"]} or ours["dataset"].nunique() < FEWEST:
         return ""
     ahead = effects.ahead(ours, base)
@@ -118,10 +124,14 @@ def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
         leader = ahead.drop(index=dataset)[[*leads.index]].mean().idxmax()
         gains.append(float(leads[str(leader)]))
     gain, label = sum(gains) / len(gains), plan.labels[base]
-    proof = "" if gain > 0 else f", which is no reason to leave {label}"
+    always, means = plan.params.report.always or base, ahead.mean()
+    fixed = {name: float(means[name]) for name in (base, always) if name in means}
+    best = max(fixed, key=lambda name: fixed[name])
+    beside = "".join(f", {plan.labels[name]} always {at:+.2f}" for name, at in fixed.items() if name != base)
+    proof = "" if gain > fixed[best] else f", which is no reason to leave {plan.labels[best]}"
     return (
         f"With each data set left out in turn, the method that leads on the others is {gain:+.2f} points "
-        f"ahead of {label} on it{proof}."
+        f"ahead of {label} on it{beside}{proof}."
     )
 
 

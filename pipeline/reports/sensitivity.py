@@ -9,7 +9,7 @@ from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.effects import RUN
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, expected
+from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, contending, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
 
 BEST, SURE, GAIN = 5, 0.9, 0.3
@@ -29,7 +29,7 @@ def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
 
 
 def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
-    scores = complete(plan, run_scores)
+    scores = contending(plan, run_scores)
     scores = scores[scores["workload"].isin(scores.loc[scores["method"] == plan.benchmark.base, "workload"])]
     if scores.empty:
         return BoardContent(
@@ -46,9 +46,9 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
         rows.append((way, tuple(map(PrintedCell, (f"{tau:.2f}", best, shift)))))
     base = plan.labels[plan.benchmark.base]
     note = (
-        "Kendall's tau compares the order of the methods by their effects with that of the board; with fewer "
-        "trials, their orders by the expected best of them, on rows to choose by. With the bytes or rows of "
-        f"{base}, a method stops where it has spent what {base} spends in all. {_limited(plan)}"
+        f"Kendall's tau compares the order of {base} and the families' methods by their effects with that on "
+        "the board; with fewer trials, their orders by the expected best of them, on rows to choose by. With "
+        f"{base}'s bytes or rows, a method stops where it has spent what {base} does in all. {_limited(plan)}"
     )
     frame = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).reindex(columns=COLUMNS)
     return BoardContent(frame, AGREEMENT, rows, note.strip())
@@ -82,7 +82,7 @@ def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
 
 
 def _fewer_trials(plan: Plan) -> Orders:
-    worth = expected(plan).drop([*plan.controls], errors="ignore")
+    worth = expected(plan).reindex(plan.contenders).dropna()
     few, many = len(worth.columns) // 2, len(worth.columns)
     return {f"{few} of {many} trials": (worth[many], worth[few])} if few and len(worth) else {}
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, log
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedcore.base.lazy import pd
-from pipeline.catalogue.schema import TimesParams
+from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
 from pipeline.reports.captions import origin_of
@@ -29,11 +30,12 @@ RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
 LETTERS = 10  # that fit above a narrow panel
+EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
     "interval": "95% interval",
     "verdict": "Verdict",
-    "p": "p (Holm)",
+    "p": "p",
     "sets": "Data sets",
     "wins": "P(better)",
     "rank": "Mean rank",
@@ -41,6 +43,7 @@ STATISTICS = {
     "all": "E(all)",
     "traffic": "Bytes",
     "work": "Rows",
+    "edge": "At an end",
     "gone": "Diverged",
     "missing": "Missing",
 }
@@ -146,17 +149,47 @@ def _said(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
         for line in frame.to_dict("records")
     ]
     base, margin = plan.labels[plan.benchmark.base], plan.benchmark.margin
-    family = ", ".join(f"{key} ({len(methods)})" for key, methods in plan.benchmark.families.items())
+    counts = {key: len(methods) for key, methods in plan.benchmark.families.items()}
+    family = ", ".join(f"{key} ({n}{', uncorrected' if n == 1 else ''})" for key, n in counts.items())
     note = (
         f"Effects: points against {base}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {margin:g} points, from {FEWEST} "
         "data sets on. E(n): expected points of the best of n trials against the base's best of all, on rows "
         "to choose by. Mean rank: over the settings that all ranked methods have. Bytes, rows: against the "
-        "base, a row without a gradient counting a third. Diverged: share of final runs. Missing: settings "
-        "that lack runs."
+        "base, a row without a gradient counting a third. At an end: share of the chosen values in an outer "
+        f"sixteenth of their range, marked beyond {NARROW:.0%}. Diverged: share of trials, and of "
+        "final runs. Missing: settings that lack runs."
     )
-    return BoardContent(frame, STATISTICS, rows, f"{note}{_saturated(plan, run_scores)}")
+    return BoardContent(frame, STATISTICS, rows, f"{note}{too_narrow(plan)}{_saturated(plan, run_scores)}")
+
+
+def edges(plan: Plan) -> pd.DataFrame:
+    """Return a line a value chosen of a range: ``method``, ``key``, and ``end``, the one nearby, if any."""
+    lines = []
+    for (method, place), number in plan.winners.items():
+        values, trials = plan.tried(method, place)
+        for key, domain in values.items():
+            if isinstance(domain, Range):
+                points = (domain.low, domain.high, trials[number][key])
+                low, high, value = (log(point) if domain.log else point for point in points)
+                share = (value - low) / (high - low)
+                end = "smallest" if share < EDGE else "largest" if share > 1 - EDGE else None
+                lines.append((method, key, end))
+    return pd.DataFrame(lines, columns=["method", "key", "end"])
+
+
+def too_narrow(plan: Plan) -> str:
+    """Say which values chosen for the base lie at an end of their range, if too many do."""
+    base, chosen = plan.labels[plan.benchmark.base], edges(plan)
+    chosen = chosen[chosen["method"] == plan.benchmark.base]
+    at_end = chosen.dropna()
+    if len(at_end) <= NARROW * len(chosen):
+        return ""
+    counts = Counter(zip(at_end["key"], at_end["end"], strict=True)).most_common()
+    where = ", ".join(f"{key} the {end} {count} times" for (key, end), count in counts)
+    much = f"{len(at_end)} of {len(chosen)} values chosen for {base} lie at an end"
+    return f" Range too narrow: {much} ({where}), so a wider one may lower gains."
 
 
 def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
@@ -205,6 +238,11 @@ def complete(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     return run_scores[runs == len(plan.params.seeds)]
 
 
+def contending(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the complete lines of the base and of the methods that are compared with it in families."""
+    return complete(plan, run_scores[run_scores["method"].isin(plan.contenders)])
+
+
 def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
     """Return the effect of each method but the base, the largest first."""
     complete_runs, base = complete(plan, run_scores), plan.benchmark.base
@@ -218,9 +256,13 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     benchmark, complete_runs = plan.benchmark, complete(plan, run_scores)
     gains = found_effects(plan, run_scores)
     p = effects.corrected(gains, benchmark.families)
-    ranks = effects.mean_ranks(complete_runs[complete_runs["method"].isin([benchmark.base, *plan.rivals])])
+    ranks = effects.mean_ranks(contending(plan, run_scores))
     worth = expected(plan).to_dict("index")
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
+    at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
+    tried = [(cell[0], gone > 0) for cell, trials in plan.measured(TRIALS).items() for gone, *_ in trials]
+    runs = (pd.DataFrame(tried, columns=["method", "diverged"]), run_scores)
+    diverged = [frame.groupby("method")["diverged"].mean() for frame in runs]
     lines, ran = [], {*run_scores["method"]}
     shown = [name for name in plan.labels if name in ran or name not in plan.controls]
     shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
@@ -238,8 +280,10 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
         if name in worth:
             best = list(worth[name].values())
             line |= {"few": best[:FEW][-1], "all": best[-1]}
-        runs = run_scores[run_scores["method"] == name]["diverged"]
-        line |= {"rank": ranks.get(name), "gone": f"{runs.mean():.0%}" if len(runs) else ""}
+        if name in at_ends:
+            line["edge"] = f"{at_ends[name]:.0%}{', too narrow' if at_ends[name] > NARROW else ''}"
+        line["gone"] = ", ".join(f"{share[name]:.0%}" for share in diverged if name in share)
+        line["rank"] = ranks.get(name)
         lines.append(line)
     return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])
 
@@ -298,8 +342,8 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
-    profiles = effects.profiles(complete(plan, scores(plan, inputs.cells)), RATIOS)
-    note = "Share of its settings in which a method's error is at most so many times the least one."
+    profiles = effects.profiles(contending(plan, scores(plan, inputs.cells)), RATIOS)
+    note = "Share of its settings in which a method's error is at most so many times the least of these."
     return _steps(plan, profiles, "error, as a ratio to the least", "share of settings", note)
 
 

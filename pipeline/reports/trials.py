@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,20 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import pd
 from pipeline.catalogue.grids import Setting, data_set
-from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams
+from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams, Tried
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Cell, Column, Query, Sources
 from pipeline.reports import REPORTS
 from pipeline.reports.agreement import ROUNDING
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import RunFacts, is_made
-from pipeline.reports.search import candidates, held_out, tried
+from pipeline.reports.search import Choice, candidates, held_out, tried
 from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 
 TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
 DRAW = "draw"
+COMPARED = {"headlines", "always"}
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
 
 
@@ -41,14 +43,15 @@ class Plan:
     labels: Mapping[str, str]
 
     @property
-    def rivals(self) -> list[str]:
-        """The methods that are compared with the base, family by family."""
-        return [name for family in self.benchmark.families.values() for name in family]
+    def contenders(self) -> list[str]:
+        """The base, and the methods that are compared with it, family by family."""
+        return [self.benchmark.base, *chain(*self.benchmark.families.values())]
 
     @cached_property
     def protocol(self) -> str:
-        """The hash of all that decides which runs there are and how they are compared; not of words."""
+        """The hash of all that decides which runs there are and what is compared; not of words, controls."""
         decisive = self.params.model_dump(mode="json", exclude={"title", "report"}, exclude_defaults=True)
+        decisive |= self.params.report.model_dump(mode="json", include=COMPARED, exclude_defaults=True)
         return digest(decisive)[:12]
 
     @property
@@ -72,13 +75,17 @@ class Plan:
         entries |= {key: [entries[self.benchmark.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
 
+    def tried(self, method: str, place: str) -> tuple[Tried, list[Choice]]:
+        """Return what is searched of a method in a setting, and its trials by number."""
+        dataset, control = self.places[place].dataset, self.controls.get(method, {})
+        values = tried(self.params, self.benchmark.base if control else method, dataset)
+        return values, candidates(self.params.tune, values, f"{dataset}{control.get(DRAW, '')}")
+
     def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
         setting, control = self.places[place], self.controls.get(method, {})
+        trial = self.tried(method, place)[1][number]
         method = self.benchmark.base if control else method
-        values = tried(self.params, method, setting.dataset)
-        draw = f"{setting.dataset}{control.get(DRAW, '')}"
-        trial = candidates(self.params.tune, values, draw)[number]
         measured = () if seeds is None else held_out(self.params)
         changes = (*setting.changes, *measured, *trial.items())
         query = Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
@@ -113,6 +120,18 @@ class Plan:
             if begin in methods:
                 cells[methods[begin], place] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
         return cells
+
+    @cached_property
+    def best(self) -> dict[Cell, list[int]]:
+        """The trials that run again, the best first, of each cell that has all of its trials."""
+        ranked, count = self.ranked(TRIALS), self.params.tune.trials
+        return {c: ranked[c][: self.benchmark.best] for c in self.cells if len(ranked.get(c, ())) == count}
+
+    @cached_property
+    def winners(self) -> dict[Cell, int]:
+        """The trial that is chosen, of each cell whose best ones have run again."""
+        again = self.ranked(AGAIN)
+        return {c: again[c][0] for c, top in self.best.items() if {*top} == {*again.get(c, ())}}
 
     def ranked(self, stage: str) -> dict[Cell, list[int]]:
         """Return each cell's measured trials, the best first, diverged ones last; then the earlier."""

@@ -160,6 +160,8 @@ def test_stages_follow_from_what_is_there() -> None:
     assert [board.loc["moon", key] for key in ("traffic", "work")] == [2.0, 2.0]
     assert board.loc["fedprox", "p"] == 2 / 2**3, "alone in its family"
     assert board["missing"].tolist() == [0] * 5
+    gone = sum(accuracy(run) is None for run in trials if run.algorithm == "radfed")
+    assert board.loc["radfed", "gone"] == f"{gone / 12:.0%}, 0%", "of trials, and of final runs"
     assert board["rank"].isna()["oneshot"], "is in no family"
     for figure in ("profiles", "budget"):
         build(catalogue, figure)
@@ -189,6 +191,21 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert [board.loc["fedprox", key] for key in ("missing", "sets")] == [1, 2]
     text = Path("reports/bench/board.md").read_text()
     assert "18 of 28 runs are here" in text
+
+
+def test_a_base_whose_chosen_rates_lie_at_an_end_of_their_range_is_flagged() -> None:
+    changes = {"tune": {"trials": 16}, "algorithms": {"radfed": {}, "moon": {}, "oneshot": {}}}
+    for stage in ("trials", "again", "board", "decisions"):
+        catalogue = made(changes)
+        runs = [run for run in catalogue.needed("bench", stage) if run.algorithm in {"fedavg", "fedprox"}]
+        new = [run for run in runs if not done(run, Path())]
+        pretend(new, lambda run: 0.8 + 0.1 * np.log10(run.spec["training"]["lr"]))
+        build(catalogue, stage)
+    board = build(catalogue, "board").set_index("row")
+    assert board.loc["fedavg", "edge"] == "100%, too narrow"
+    flag = "Range too narrow: 3 of 3 values chosen for FedAvg lie at an end (training.lr the largest 3 times)"
+    for name in ("board", "decisions"):
+        assert flag in Path(f"reports/bench/{name}.md").read_text()
 
 
 def test_controls_stand_beside_the_methods() -> None:
@@ -571,7 +588,8 @@ def test_the_protocol_is_the_frozen_one(name: str) -> None:
     assert params.benchmark
     frozen = Plan(name, params, params.benchmark, {}, {}).protocol
     assert f"`{frozen}`" in (HOME / "docs/benchmark.md").read_text(), "a change of it is another benchmark"
-    reworded = params.model_copy(update={"title": "Another", "report": ReportParams()})
+    report = ReportParams(headlines=params.report.headlines, always=params.report.always)
+    reworded = params.model_copy(update={"title": "Another", "report": report})
     assert Plan(name, reworded, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
     longer = params.model_copy(update={"seeds": (*params.seeds, 9)})
     assert Plan(name, longer, params.benchmark, {}, {}).protocol != frozen
@@ -614,6 +632,8 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
             == group["rounds"].nunique()
             == group["data_sha256"].nunique()
             == 1
+    other = params.model_copy(update={"report": ReportParams(always="scaffold")})
+    assert Plan(name, other, params.benchmark, {}, {}).protocol != frozen
         )
         assert group["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
     assert not runs["spec_sha256"].duplicated().any()

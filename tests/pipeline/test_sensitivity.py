@@ -86,6 +86,12 @@ def test_settings_without_all_runs_of_the_base_are_left_out() -> None:
     assert set(lines_of_board["row"]) == {"fedprox", "fedadam", "prox_adam", "fedavg"}
 
 
+def test_only_methods_of_the_families_have_a_place() -> None:
+    plan = planned({"benchmark": {"families": {"all": ["fedadam", "prox_adam"]}}})
+    effect = counted(plan, lines(plan, of_sets))
+    assert {name for _, name in effect.index} == {"tau", "fedavg", "fedadam", "prox_adam"}
+
+
 def of_sets(method: str, dataset: str) -> float:
     """FedProx is ahead by 9 on MNIST alone, FedAdam by 2 everywhere, ProxAdam by 1."""
     gains = {"fedprox": 9.0 * (dataset == "mnist"), "fedadam": 2.0, "prox_adam": 1.0}
