@@ -173,8 +173,19 @@ def _modules(kind: str) -> Iterator[ModuleType]:
     package = importlib.import_module(PACKAGES[kind])
     for name in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         yield importlib.import_module(f"{package.__name__}.{name}")
-    for path in (path for folder in folders(kind) for path in sorted(folder.glob("*.py"))):
-        yield imported(f"fedcore_plugins.{FOLDERS[kind]}.{path.stem}", path)
+    for name, path in _own(kind):
+        yield imported(name, path)
+
+
+def contributed(kind: str) -> dict[Path, ModuleType]:
+    """Return the user's own modules of plug-ins, by their files."""
+    plugins(kind)
+    return {path: sys.modules[name] for name, path in _own(kind) if name in sys.modules}
+
+
+def _own(kind: str) -> list[tuple[str, Path]]:
+    paths = (path for folder in folders(kind) for path in sorted(folder.glob("*.py")))
+    return [(f"fedcore_plugins.{FOLDERS[kind]}.{path.stem}", path) for path in paths]
 
 
 def folders(kind: str) -> list[Path]:

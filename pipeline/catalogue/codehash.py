@@ -22,6 +22,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json
 from fedcore.base.registry import find
 from fedcore.data.download import read_facts
@@ -265,7 +266,10 @@ def _for_types(node: ast.stmt) -> bool:
 
 
 def _plugin(kind: str, name: str) -> str:
-    return find(kind, name).build.__module__
+    module = getattr(find(kind, name).build, "__module__", "")
+    if not _path(module):
+        raise SpecError(f"{kind} '{name}': got a build of '{module}', expected a function of its file")
+    return module
 
 
 @cache

@@ -6,7 +6,6 @@ of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So 
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import suggestion, validate
-from fedcore.base.registry import folders, plugins
+from fedcore.base.registry import contributed
 from pipeline.catalogue.schema import KEY, CommonParams, Layout, PaperParams, Params, ScaleParams, StudyParams
 
 STUDY, STUDIES = "study", "studies"
@@ -177,9 +176,7 @@ def _joined(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(papers, Mapping):
         return config
     papers = dict(papers)
-    plugins("algorithm")
-    for path in (path for folder in folders("algorithm") for path in sorted(folder.glob("*.py"))):
-        module: Any = sys.modules.get(f"fedcore_plugins.algorithms.{path.stem}")
+    for path, module in contributed("algorithm").items():
         for name, options in _asked(path, module).items() if hasattr(module, "PAPERS") else ():
             if name not in papers:
                 hint = suggestion(name, papers)

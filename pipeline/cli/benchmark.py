@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
 from fedcore.base.lazy import pd
-from fedcore.base.registry import find
+from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
 from fedcore.execution.runner import Settings
@@ -21,6 +21,7 @@ from pipeline.catalogue.params import configuration, require_known
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
+from pipeline.reports.search import OWN
 from pipeline.reports.trials import FINALS
 from pipeline.workflow.sitting import Wanted, done, needed, sit
 
@@ -68,11 +69,12 @@ def rank(
     """
     board = _sit(small, minutes, Source(root, mirror), method, lambda run: run.algorithm == method)
     row = board.loc[method]
-    equal = board[board["sets"] == row["sets"]].sort_values("effect", ascending=False)
+    as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
+    equal = board[as_many].sort_values("effect", ascending=False)
     place = list(equal.index).index(method) + 1
     lines = [
         f"{method}: {row['effect']:+.2f} points ({row['interval']}) over {row['sets']:.0f} data sets: "
-        f"{row['verdict']}; place {place} of {len(equal)}",
+        f"{row['verdict']}; place {place} of the {len(equal)} on as many data sets",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
     ]
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
@@ -83,7 +85,7 @@ def rank(
 def _sit(
     small: bool, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Make missing runs, where the base's final ones are made if a method is given, and return the board."""
+    """Make missing runs, where the others' final ones are made if a method is given, and return the board."""
     file = SMALL if small else WHOLE
     study = core_yaml.read(file, "study", quick=True)
     for workload in only:
@@ -91,8 +93,10 @@ def _sit(
     study = with_method(study, method) if method else study
     name = file.stem
     planned = partial(build_catalogue, configuration(PARAMS) | {"studies": {str(file): study}})
-    finals = (run for run in needed(planned(), name, FINALS) if run.algorithm == study["benchmark"]["base"])
-    through = {run.setting for run in finals if done(run)} if method else set()
+    section = study["benchmark"]
+    finals = [run for run in needed(planned(), name, FINALS) if method and run.algorithm != method]
+    through = {run.setting for run in finals if run.algorithm == section["base"]}
+    through -= {run.setting for run in finals if not done(run)}
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
     catalogue = sit(
@@ -107,20 +111,35 @@ def _sit(
         raise typer.Exit(3)
     write_partial(catalogue.sources(name, "board"))
     board = pd.read_csv(f"reports/{name}/board.csv").set_index("row")
-    return board.drop([*study.get("report", {}).get("controls", ())], errors="ignore")
+    board.loc[section["base"], "effect"] = 0.0
+    return board.loc[board.index.isin([section["base"], method, *chain(*section["families"].values())])]
 
 
 def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
-    """Return a benchmark with a method, whose ranges its file gives, in a family of its own.
+    """Return a benchmark with a method in a family of its own, as in the whole one or with its file's ranges.
 
-    It raises SpecError if there is no such algorithm, or the others are compared with it.
+    It raises SpecError if there is no such algorithm, the others are compared with it, or its file has ranges
+    of other keys than its own and those of all methods.
     """
     section, known = study["benchmark"], study["algorithms"]
     if method == section["base"]:
         raise SpecError(f"{method}: is what the others are compared with, expected another algorithm")
     if method in known:
         return study
-    module = sys.modules[find("algorithm", method).build.__module__]
-    entry = {"tune": getattr(module, "TUNE", {})}
+    listed = core_yaml.read(WHOLE, "study", quick=True)["algorithms"]
+    entry = listed.get(method) or {"tune": _ranges(method, study["tune"]["over"])}
     families = {**section["families"], "ranked": [method]}
     return {**study, "algorithms": {**known, method: entry}, "benchmark": {**section, "families": families}}
+
+
+def _ranges(method: str, shared: Collection[str]) -> Any:
+    find("algorithm", method)
+    for path, module in contributed("algorithm").items():
+        if any(plugin.name == method for plugin in of_module(module)):
+            ranges = getattr(module, "TUNE", {})
+            for key in ranges:
+                if key not in shared and not key.startswith(OWN):
+                    expected = ", ".join([f"{OWN}*", *shared])
+                    raise SpecError(f"{path}: TUNE has the key {key!r}, expected one of {expected}")
+            return ranges
+    return {}

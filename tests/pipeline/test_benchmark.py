@@ -26,7 +26,7 @@ from pipeline.catalogue import Catalogue, codehash
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.cli.benchmark import SMALL, rank, work
+from pipeline.cli.benchmark import SMALL, WHOLE, rank, with_method, work
 from pipeline.cli.cost import bill
 from pipeline.cli.cost import text as text_of
 from pipeline.fidelity.reference import keep
@@ -380,6 +380,45 @@ TINY: dict[str, Any] = {
 }
 
 
+SMALL_BOARD = Path("reports/benchmark_small/board.md")
+
+
+def contribute(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, **files: str
+) -> None:
+    """Make files of algorithms, by their names, known until the test ends."""
+    (folder / "mine/algorithms").mkdir(parents=True)
+    for name, text in files.items():
+        (folder / f"mine/algorithms/{name}.py").write_text(text)
+    monkeypatch.setenv("FEDCORE_PLUGINS", str(folder / "mine"))
+    plugins.cache_clear()
+    request.addfinalizer(plugins.cache_clear)
+
+
+def test_what_a_method_tries_is_that_of_its_file_or_of_the_whole_benchmark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    WHOLE.parent.mkdir(parents=True)
+    WHOLE.write_text(yaml.safe_dump(STUDY))
+    reused = MINE.replace("build=build, ", "")
+    files = {
+        "reused": reused,
+        "wrapped": "from functools import partial\n" + MINE.replace("build=build", "build=partial(build)"),
+        "peeking": reused.replace("algorithm.mu", "evaluation.tested_on"),
+    }
+    named = {name: text.replace('"mine"', f'"{name}"') for name, text in files.items()}
+    contribute(tmp_path, monkeypatch, request, **named)
+    ranges = {"algorithm.mu": {"low": 0.001, "high": 0.1, "log": True}}
+    assert with_method(TINY, "reused")["algorithms"]["reused"] == {"tune": ranges}
+    assert with_method(TINY, "oneshot")["algorithms"]["oneshot"] == {"once": True}
+    with pytest.raises(
+        SpecError, match=r"algorithms/peeking\.py: TUNE has the key 'evaluation\.tested_on', e"
+    ):
+        with_method(TINY, "peeking")
+    with pytest.raises(SpecError, match="'wrapped': got a build of 'functools', expected a function of its"):
+        codehash.of_run("wrapped", "mnist", "mlp", "iid")
+
+
 def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -389,11 +428,8 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     Path("params.yaml").write_text(yaml.safe_dump(parameters()))
     SMALL.parent.mkdir(parents=True)
     SMALL.write_text(yaml.safe_dump(TINY, sort_keys=False))
-    (tmp_path / "mine/algorithms").mkdir(parents=True)
-    (tmp_path / "mine/algorithms/mine.py").write_text(MINE)
-    monkeypatch.setenv("FEDCORE_PLUGINS", str(tmp_path / "mine"))
-    plugins.cache_clear()
-    request.addfinalizer(plugins.cache_clear)
+    WHOLE.write_text(yaml.safe_dump(STUDY))
+    contribute(tmp_path, monkeypatch, request, mine=MINE)
     how: dict[str, Any] = {"small": True, "root": HOME / "data", "mirror": None}
     with pytest.raises(SpecError, match="no workload is through"):
         rank("mine", minutes=5, **how)
@@ -409,7 +445,9 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
     printed = capsys.readouterr().out
     assert "over 1 data sets: undecided; place" in printed
-    assert "of 2" in printed
+    assert "of the 3 on as many data sets" in printed, "with the base"
+    assert " +0.00  fedavg" in printed
+    assert re.search(r"all \(1, uncorrected\), ranked \(1, uncorrected\)", SMALL_BOARD.read_text())
     rank("mine", minutes=5, as_json=True, **how)
     standing = json.loads(capsys.readouterr().out)
     assert [*standing] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
@@ -423,6 +461,9 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
         getattr(cached, "cache_clear", int)()
     rank("mine", minutes=5, as_json=True, **how)
     assert json.loads(capsys.readouterr().out)["effect"] != standing["effect"], "its code is another one"
+    shutil.rmtree(next(Path("results").rglob("fedprox-*/seed0")))
+    with pytest.raises(SpecError, match="no workload is through"):
+        rank("mine", minutes=5, **how)
 
 
 def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> None:
@@ -591,6 +632,8 @@ def test_the_protocol_is_the_frozen_one(name: str) -> None:
     report = ReportParams(headlines=params.report.headlines, always=params.report.always)
     reworded = params.model_copy(update={"title": "Another", "report": report})
     assert Plan(name, reworded, params.benchmark, {}, {}).protocol == frozen, "words are no part of it"
+    other = params.model_copy(update={"report": ReportParams(always="scaffold")})
+    assert Plan(name, other, params.benchmark, {}, {}).protocol != frozen
     longer = params.model_copy(update={"seeds": (*params.seeds, 9)})
     assert Plan(name, longer, params.benchmark, {}, {}).protocol != frozen
 
@@ -632,8 +675,6 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
             == group["rounds"].nunique()
             == group["data_sha256"].nunique()
             == 1
-    other = params.model_copy(update={"report": ReportParams(always="scaffold")})
-    assert Plan(name, other, params.benchmark, {}, {}).protocol != frozen
         )
         assert group["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
     assert not runs["spec_sha256"].duplicated().any()
