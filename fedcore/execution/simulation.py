@@ -13,7 +13,7 @@ from fedcore.parts.steps import count_first_rows, count_rows, make_task
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
     """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
 
-    Ends early if the model is no longer finite or measures ``evaluation.stop_at``: the last record then says
+    Ends early if the run has diverged or measures ``evaluation.stop_at``: the last record then says
     so. ``seconds`` gets the wall-clock time of each round, without measuring.
     """
     rounds = run.spec.training.rounds
@@ -114,5 +114,6 @@ def arrived(run: Run, row: Mapping[str, float]) -> bool:
 
 
 def diverged(state: State) -> bool:
-    """Whether the run has left the finite numbers."""
-    return not finite(state.models)
+    """Whether the run has left the finite numbers: its models have, or what the server's steps remember."""
+    memory = (tensor for past in state.optimizer_state.values() for tensor in past.values())
+    return not all(map(finite, (state.models, *memory)))

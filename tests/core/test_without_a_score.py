@@ -77,6 +77,14 @@ def test_a_model_that_is_not_finite_has_no_measurements_and_is_never_the_best(
     assert {row["test_accuracy"] for row in lines(tmp_path / "out/clients.csv")} == {""}
 
 
+def test_an_adaptive_server_whose_second_moment_overflows_has_diverged(tmp_path: Path) -> None:
+    """Its steps are zero from then on, and its model stays finite."""
+    spec = specification(tmp_path, lr=1e22) | {"algorithm": {"name": "fedadam"}}
+    result = run(spec)
+    assert all(np.isfinite(array).all() for array in result.parameters.values())
+    assert (result.summary["status"], result.summary["rounds"]) == ("diverged", 1)
+
+
 def test_a_client_without_a_label_in_the_test_rows_has_no_score_and_is_counted(tmp_path: Path) -> None:
     spec = specification(tmp_path, (0, 1))
     result = run(spec, tmp_path / "out")
