@@ -37,11 +37,12 @@ class Fused(analytic.Analytic):
         return task.upload(w)
 
     def _spans(self, task: Task) -> bool:
-        """Whether there are few rows beside inputs, each taken at least once, and no term on features."""
+        """Whether rows are few beside inputs, and all taken; nothing can grow; no term is on features."""
         training, rows = task.training, len(task.block)
         few = type(self.problem.model) is Dense and 2 * rows <= task.block.x[0].numel()
         seen = len(task.rates) >= steps_per_pass(rows, training.batch_size, training.drop_last)
-        return few and seen and not any(term.feature_loss for term in task.terms)
+        steady = max(task.rates) * (training.weight_decay + sum(term.pull for term in task.terms)) <= 2
+        return few and seen and steady and not any(term.feature_loss for term in task.terms)
 
     def _in_place(self, task: Task, w: Tensor) -> None:
         """Take steps that each add a gradient to ``w`` [d]."""

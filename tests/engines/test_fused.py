@@ -100,6 +100,12 @@ def test_a_pull_that_overshoots_is_left_to_general_steps(images: Path) -> None:
     torch.testing.assert_close(state.models, expected.models)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_decay_that_grows_ends_in_a_diverged_run(images: Path) -> None:
+    values = asked(images, weight_decay=1.0, lr=1e20) | {"dtype": "float32"}
+    assert run(values, progress=False).summary["status"] == "diverged"
+
+
 def test_terms_on_features_and_drifts_keep_their_gradients(images: Path) -> None:
     for algorithm in ({"name": "rfedavg_plus"}, {"name": "feddc"}):
         values = asked(images, algorithm)
