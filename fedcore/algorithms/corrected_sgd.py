@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms.fednova import linear
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty
@@ -63,15 +64,13 @@ def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
 
 
 def control_variates(options: Any, spec: Spec) -> dict[str, Any]:
-    """Return SCAFFOLD's local update, and the averaging of models beside it.
-
-    ``divisor: norm`` is for option 2, and for optimizers that are linear in the gradients.
-    """
-    if options.divisor == "norm" and (options.option == 1 or spec.training.optimizer == "rmsprop"):
-        other = "option 1" if options.option == 1 else f"training.optimizer '{spec.training.optimizer}'"
-        raise SpecError(f"algorithm.divisor: got 'norm' with {other}, expected option 2 and sgd or momentum")
+    """Return SCAFFOLD's local update, and the averaging of models beside it."""
+    by_norm = options.divisor == "norm"
+    if by_norm and options.option == 1:
+        raise SpecError("algorithm.divisor: got 'norm' with option 1, expected option 2")
+    update = ControlVariates(options.option, options.averaging, options.divisor)
     return {
-        "update": ControlVariates(options.option, options.averaging, options.divisor),
+        "update": linear(spec, "divisor 'norm'", update) if by_norm else update,
         "aggregate": averaging("uniform" if options.averaging == "uniform" else "nk"),
     }
 
@@ -86,7 +85,7 @@ def build_feddc(options: FedDcOptions, spec: Spec) -> Recipe:
     """
     return recipe(
         objective=(DriftPenalty(options.alpha),),
-        update=ControlVariates(option=2, averaging="nk", divisor="norm"),
+        update=linear(spec, "'feddc'", ControlVariates(option=2, averaging="nk", divisor="norm")),
         aggregate=DriftCorrectedMean(),
     )
 
@@ -115,7 +114,9 @@ PLUGINS = (
     Plugin(
         "vrl_sgd",
         VrlSgdOptions,
-        lambda options, spec: recipe(update=Deviations(), aggregate=averaging(options.averaging)),
+        lambda options, spec: recipe(
+            update=linear(spec, "'vrl_sgd'", Deviations()), aggregate=averaging(options.averaging)
+        ),
         "local gradients corrected by the client's deviation from the mean model",
         "Liang et al., Algorithm 1; ComFed, Table I",
         label="VRL-SGD",

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Given, Plugin, Spec, recipe
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
@@ -21,12 +21,17 @@ class FedNovaOptions(AlgorithmOptions):
     tau_eff: Effective = "norm"
 
 
+def linear(spec: Spec, what: str, part: Given) -> Given:
+    """Return a part that supposes steps linear in the gradients, as ||a_k||_1 does; refuse RMSProp."""
+    if spec.training.optimizer == "rmsprop":
+        raise SpecError(f"training.optimizer: got 'rmsprop', {what} expects sgd or momentum")
+    return part
+
+
 def normalised(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:
     """Return the averaging, for optimizers that accumulate gradients linearly, and any proximal term."""
-    if spec.training.optimizer == "rmsprop":
-        raise SpecError("training.optimizer: got 'rmsprop', normalised averaging expects sgd or momentum")
-    objective = (Proximal(options.mu),) if options.mu else ()
-    return {"objective": objective, "aggregate": NormalisedMean(options.mu, options.tau_eff)}
+    mean = linear(spec, "normalised averaging", NormalisedMean(options.mu, options.tau_eff))
+    return {"objective": (Proximal(options.mu),) if options.mu else (), "aggregate": mean}
 
 
 PLUGIN = Plugin(

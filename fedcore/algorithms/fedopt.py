@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, recipe
-from fedcore.base.errors import SpecError
+from fedcore.algorithms.fednova import linear
 from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind, ServerMomentum, SlowMomentum
 from fedcore.parts.update import BlendedMomentum, EmbeddedMomentum
@@ -64,10 +64,7 @@ class FedAdcOptions(MomentumOptions):
 def adaptive(
     kind: Kind, options: AdaptiveOptions, spec: Spec, rule: UpdateRule | None = None, root: bool = True
 ) -> dict[str, Any]:
-    """Return the server optimizer of a kind, and the local update, with the server's momentum if asked for.
-
-    RMSprop has no step length to express a momentum in.
-    """
+    """Return a kind of server optimizer, and the local update, with the server's momentum if asked for."""
     server = Adaptive(
         kind=kind,
         lr=options.server_lr,
@@ -81,9 +78,7 @@ def adaptive(
     )
     update = rule or UpdateRule()
     if options.momentum_in_local:
-        if spec.training.optimizer == "rmsprop":
-            raise SpecError("algorithm.momentum_in_local: not for training.optimizer 'rmsprop'; use sgd")
-        update = BlendedMomentum(update, options.momentum_in_local)
+        update = linear(spec, "momentum_in_local", BlendedMomentum(update, options.momentum_in_local))
     return {"server": server, "update": update}
 
 
@@ -106,7 +101,7 @@ def build_fedadc(options: FedAdcOptions, spec: Spec) -> Recipe:
     """Local steps along g + beta_local m / tau_k, m <- -D / gamma + (beta - beta_local) m."""
     local = given(options.beta_local, options.beta)
     server = SlowMomentum(options.server_lr, options.beta, local, label="server momentum")
-    return recipe(update=EmbeddedMomentum(local), server=server)
+    return recipe(update=linear(spec, "'fedadc'", EmbeddedMomentum(local)), server=server)
 
 
 PLUGINS = (

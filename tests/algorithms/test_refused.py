@@ -18,8 +18,11 @@ from fedcore.spec import parse
         (
             {"name": "prox_adam", "momentum_in_local": 0.5},
             {"optimizer": "rmsprop"},
-            "algorithm.momentum_in_local: not for training.optimizer 'rmsprop'",
+            "training.optimizer: got 'rmsprop', momentum_in_local expects sgd or momentum",
         ),
+        ({"name": "feddc"}, {"optimizer": "rmsprop"}, "'feddc' expects sgd or momentum"),
+        ({"name": "vrl_sgd"}, {"optimizer": "rmsprop"}, "'vrl_sgd' expects sgd or momentum"),
+        ({"name": "fedadc"}, {"optimizer": "rmsprop"}, "'fedadc' expects sgd or momentum"),
         ({"name": "fedyogi", "tau": 0}, {}, "algorithm.tau: got 0, expected a number greater than 0"),
         ({"name": "fedadam", "beta1": 1}, {}, "algorithm.beta1: got 1, expected a number less than 1"),
         ({"name": "fedadapt", "server": "sgd"}, {}, "algorithm.server: got 'sgd', expected 'adam'"),
