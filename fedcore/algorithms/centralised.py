@@ -1,8 +1,7 @@
 """Training on pooled data: the yardstick of divergence curves and bounds."""
 
 from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, omit_default, recipe
-from fedcore.base.errors import SpecError
-from fedcore.parts.schedule import Centralised, PooledTraining
+from fedcore.parts.schedule import Centralised, PooledTraining, check_pooled
 
 
 class CentralisedOptions(AlgorithmOptions):
@@ -15,8 +14,7 @@ class CentralisedOptions(AlgorithmOptions):
 
 def build(options: CentralisedOptions, spec: Spec) -> Recipe:
     """Local training of the usual length on the pooled rows of the clients that would take part."""
-    if isinstance(spec.training.local_steps, tuple):
-        raise SpecError("training.local_steps: got a list, 'centralised' trains one model; expected a number")
+    check_pooled(spec)
     return recipe(schedule=Centralised(), aggregate=PooledTraining(options.equal_steps))
 
 

@@ -11,7 +11,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.parts import Part, Plan, Run, State
-from fedcore.parts.schedule import train_pooled
+from fedcore.parts.schedule import check_pooled, train_pooled
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Divergence(Part):
         if not run.recipe.schedule.federated:
             name = run.spec.algorithm.name
             raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
+        check_pooled(run.spec)
         state.server["centralised"] = state.model.clone()
         state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}
 

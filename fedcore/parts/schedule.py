@@ -14,6 +14,7 @@ from fedcore.models import start
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
 from fedcore.parts.steps import count_rows, make_task, number_of_steps
+from fedcore.spec import Spec
 
 Linkage = Literal["single", "complete", "average", "ward"]
 Metric = Literal["euclidean", "manhattan", "cosine"]
@@ -60,6 +61,11 @@ class Chained(Schedule):
 
     label: str = "chained"
 
+    def start(self, run: Run, state: State) -> None:
+        """Refuse rates by step, which count a client's steps and not the model's."""
+        super().start(run, state)
+        refuse_rates_by_step(run.spec, "clients in turn")
+
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage a client."""
         cohort = run.recipe.select.cohort(run, state)
@@ -85,11 +91,8 @@ class Redistribution(Schedule):
     def start(self, run: Run, state: State) -> None:
         """Refuse rates by step, which count a client's steps and not a model's."""
         super().start(run, state)
-        if self.in_turn > 1 and run.spec.training.lr_schedule.name == "inverse_time":
-            raise SpecError(
-                f"training.lr_schedule.name: got 'inverse_time' with {self.in_turn} redistributions, "
-                "expected 'constant' or 'milestones'"
-            )
+        if self.in_turn > 1:
+            refuse_rates_by_step(run.spec, f"{self.in_turn} redistributions")
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan S stages; each is drawn when the one before it is done, so that scores can steer it."""
@@ -135,6 +138,21 @@ class PooledTraining(Aggregation):
         cohort = run.recipe.select.cohort(run, state)
         steps = sum(number_of_steps(run, client) for client in cohort) if self.equal_steps else None
         return train_pooled(run, state, model, cohort, 0, steps, count=True) - model
+
+
+def check_pooled(spec: Spec) -> None:
+    """Refuse what training on pooled rows can't do: steps by client, and rates by step where pools change."""
+    training, participation = spec.training, spec.participation
+    if isinstance(training.local_steps, tuple):
+        raise SpecError("training.local_steps: got a list, 'centralised' trains one model; expected a number")
+    if participation.cohorts or (training.local_epochs and participation.fraction < 1):
+        refuse_rates_by_step(spec, "pooled rows of some clients")
+
+
+def refuse_rates_by_step(spec: Spec, what: str) -> None:
+    """Refuse rates by step where one client's steps in all rounds are not those of the model."""
+    if spec.training.lr_schedule.name == "inverse_time":
+        raise SpecError(f"training.lr_schedule.name: got 'inverse_time' with {what}, expected another")
 
 
 def train_pooled(

@@ -39,6 +39,7 @@ EVERY = [
     {"name": "fl_hc", "cluster_round": 2, "threshold": 0.5},
     {"name": "centralised"},
 ]
+BY_STEP = {"lr_schedule": {"name": "inverse_time", "offset": 1.0}}
 
 
 def ident(algorithm: Values) -> str:
@@ -436,13 +437,31 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
         ),
         ({"name": "fedasync", "staleness": "linear"}, {}, "algorithm.staleness"),
         ({"name": "centralised"}, {"training": {"local_steps": [1, 2, 3, 4, 5]}}, "training.local_steps"),
+        (
+            {"name": "fedavg"},
+            {"training": {"local_steps": [1, 2, 3, 4, 5]}, "evaluation": {"divergence": True}},
+            "training.local_steps: got a list, 'centralised' trains one model",
+        ),
+        *(
+            (
+                algorithm,
+                {"training": BY_STEP, "participation": {"fraction": 0.6}, **more},
+                f"with {what}, exp",
+            )
+            for algorithm, more, what in (
+                ({"name": "radfed"}, {}, "15 redistributions"),
+                ({"name": "fedavg", "chained": True}, {}, "clients in turn"),
+                ({"name": "centralised"}, {}, "pooled rows of some clients"),
+                ({"name": "fedavg"}, {"evaluation": {"divergence": True}}, "pooled rows of some clients"),
+            )
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_refused(algorithm: Values, sections: Values, message: str, spec: Values) -> None:
     merged = {**spec, "algorithm": algorithm}
     for key, values in sections.items():
-        merged[key] = {**spec[key], **values}
+        merged[key] = {**spec.get(key, {}), **values}
     if "local_steps" in merged["training"]:
         merged["training"].pop("local_epochs")
     with pytest.raises(SpecError, match=message):
@@ -470,12 +489,15 @@ def test_the_clusters_of_a_run_are_kept(spec: Values, equal: Path) -> None:
     assert kept["models"][0].tolist() == first.tolist()
 
 
-def test_a_cohort_without_any_rows_and_rates_by_step_in_turn_are_refused(spec: Values, equal: Path) -> None:
+def test_a_cohort_without_any_rows_is_refused(spec: Values, equal: Path) -> None:
     np.savez(equal / "clients/2.npz", x=np.zeros((0, 64)), y=np.zeros(0, np.int64))
     data = {"name": "npz", "path": str(equal)}
     empty = using(spec, {"name": "fedavg"}, data=data, participation={"cohorts": [[0, 1], [2]]})
     with pytest.raises(SpecError, match=r"^participation\.cohorts: no client of \[2\] holds rows$"):
         run(empty)
-    turns = using(spec, {"name": "radfed"}, training={"lr_schedule": {"name": "inverse_time", "offset": 1.0}})
-    with pytest.raises(SpecError, match=r"^training\.lr_schedule\.name: got 'inverse_time' with 15 redis"):
-        run(turns)
+
+
+@pytest.mark.parametrize("name", ["centralised", "fedavg"])
+def test_rates_by_step_fit_pooled_rows_of_all_clients(name: str, spec: Values) -> None:
+    whole = using(spec, {"name": name}, training=BY_STEP, participation={"fraction": 1.0})
+    run({**whole, "evaluation": {"divergence": name == "fedavg"}})
