@@ -6,7 +6,7 @@ from fedcore.parts.schedule import Centralised, PooledTraining, check_pooled
 
 class CentralisedOptions(AlgorithmOptions):
     """``equal_steps``: as many gradient steps as the clients of the round take together, so that the work is
-    that of a federated run; one client's number of steps otherwise.
+    that of a federated run; otherwise ``local_epochs`` passes over the pooled rows, or ``local_steps`` steps.
     """
 
     equal_steps: bool = omit_default(False)

@@ -166,7 +166,7 @@ def train_pooled(
 ) -> Tensor:
     """Return the model [d] after plain local training from ``model`` on the pooled rows of some clients.
 
-    It takes ``steps`` steps, as many as one client unless given; ``count``: its rows count as training's.
+    It takes ``steps`` steps, or what ``training`` asks for; ``count``: its rows count as training's.
     """
     pool = run.problem.train
     if sorted(cohort) != run.problem.active:
