@@ -9,7 +9,7 @@ from fedcore.engines import Direction, Job, Upload
 from fedcore.engines.forward import full_gradient
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
 from fedcore.parts.aggregate import Weights, weighted_sum
-from fedcore.parts.steps import learning_rate, norm
+from fedcore.parts.steps import learning_rate, learning_rates, norm
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
@@ -21,8 +21,8 @@ class ControlVariates(UpdateRule):
     """Local step w_k <- w_k - eta (g - c_k + c); controls start at zero and persist.
 
     Option 1: c_k+ is the client's full gradient at the server's model. Option 2: c_k+ = c_k - c +
-    (w - w_k) / (tau_k eta). The server adds (S/N) mean(c_k+ - c_k) to c, or with averaging ``nk``
-    sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
+    (w - w_k) / (tau_k eta), tau_k eta the sum of the steps' rates. The server adds (S/N) mean(c_k+ - c_k) to
+    c, or with averaging ``nk`` sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
 
     With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
     four steps. ``divisor="norm"`` takes (w - w_k) / (||a_k||_1 eta), a mean of the gradients on the way, with
@@ -53,7 +53,8 @@ class ControlVariates(UpdateRule):
             block = run.problem.clients[job.client]
             upload.extras["control"] = full_gradient(run.engine, job.received, block)
         else:
-            length = upload.steps if self.divisor == "steps" else norm(run, state, job.client)
+            steps = sum(rate / upload.lr for rate in learning_rates(run, state, job.client))
+            length = steps if self.divisor == "steps" else norm(run, state, job.client)
             drift = (upload.received - upload.model) / (length * upload.lr)
             upload.extras["control"] = _control(state, job.client) - state.server["control"] + drift
 

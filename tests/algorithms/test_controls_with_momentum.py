@@ -75,6 +75,14 @@ def test_a_constant_gradient_is_its_own_control_with_the_norm_alone() -> None:
     assert norm == pytest.approx(-10, rel=1e-6)
 
 
+@pytest.mark.parametrize("divisor", ["steps", "norm"])
+def test_rates_that_change_in_the_round_count_each_by_itself(divisor: str) -> None:
+    falling = {"name": "inverse_time", "offset": 1.0}
+    by_step: dict[str, Any] = {"lr": 1e-9, "momentum": 0.0, "lr_schedule": falling}
+    control = after(specification(divisor, 1, **by_step)).clients["control"][1]
+    assert float(control[0]) == pytest.approx(-10, rel=1e-6)
+
+
 def test_controls_that_are_gradients_lead_to_the_optimum() -> None:
     assert float(after(specification("norm", 200)).model[0]) == pytest.approx(OPTIMUM, abs=1e-9)
     long: dict[str, Any] = {"local_steps": 10, "lr": 0.01}
