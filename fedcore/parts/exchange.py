@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Literal
 
 import numpy as np
@@ -207,8 +208,8 @@ class Densities(Exchange):
         state.server["density"] = state.server["density"].clone()
         for upload in uploads:
             state.server["density"][upload.client] = upload.extras["density"]
-        if run.due(state.round + 1, run.spec.evaluation.every):
-            state.values["mmd"] = self._distance(run, state, state.round + 1)
+        due = run.due(state.round + 1, run.spec.evaluation.every)
+        state.values["mmd"] = self._distance(run, state, state.round + 1) if due else nan
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean MMD between the clients' densities and the mixture."""

@@ -274,6 +274,14 @@ def test_history_reports_the_distance_to_the_mixture(rff: Values) -> None:
     assert len({row["mmd"] for row in rows}) == 3
 
 
+def test_a_diverged_run_has_no_distance_of_an_earlier_round(spec: Values) -> None:
+    endless = {"rounds": 6, "local_epochs": 5, "batch_size": 8, "lr": 1e30}
+    values = {**spec, "algorithm": {"name": "fedavgr"}, "training": endless, "evaluation": {"every": 4}}
+    last = run(values).rows[-1]
+    assert last["round"] < 4
+    assert np.isnan(last["mmd"])
+
+
 def test_distances_in_history_are_drawn_for_each_client_and_round(rff: Values) -> None:
     setup, state = started({**rff, "algorithm": {"name": "fedavgr"}})
     for round in (0, 1):
