@@ -51,8 +51,8 @@ class LrSchedule(Options):
             raise ValueError("milestones: missing, expected a rate from a round on or more")
         if self.name != "milestones" and self.milestones:
             raise ValueError(f"milestones: given with name '{self.name}', expected name 'milestones'")
-        if self.name == "milestones" and self.offset != 1:
-            raise ValueError(f"offset: got {self.offset} with name 'milestones', expected none")
+        if self.name != "inverse_time" and self.offset != 1:
+            raise ValueError(f"offset: got {self.offset} with name '{self.name}', expected none")
         return self
 
 
@@ -98,8 +98,8 @@ class Training(Options, use_attribute_docstrings=True):
     def _one_length_and_optimizer(self) -> Self:
         if self.local_epochs is not None and self.local_steps is not None:
             raise ValueError("local_epochs and local_steps are both given, expected one of them")
-        if self.optimizer == "sgd" and self.momentum:
-            self.__dict__["optimizer"] = "momentum"
+        if self.optimizer != "rmsprop":
+            self.__dict__["optimizer"] = "momentum" if self.momentum else "sgd"
         return self
 
 

@@ -62,6 +62,11 @@ CASES = [
     ),
     (
         "training.lr_schedule",
+        {"name": "constant", "offset": 8},
+        "training.lr_schedule: offset: got 8.0 with name 'constant', expected none",
+    ),
+    (
+        "training.lr_schedule",
         {"name": "milestones", "milestones": {2: 0.01}, "offset": 8},
         "training.lr_schedule: offset: got 8.0 with name 'milestones', expected none",
     ),

@@ -143,6 +143,7 @@ def test_momentum_is_that_of_the_optimizer_unless_given() -> None:
     assert plain == hashed(("training.momentum", "0.9"))
     assert plain != hashed(("training.momentum", 0.5))
     assert parse(SMALL).training.momentum == 0
+    assert hashed() == hashed(("training.optimizer", "momentum"), ("training.momentum", 0.0))
 
 
 @pytest.mark.parametrize("zero", [-0.0, "0.0", "-0.0", 0])
