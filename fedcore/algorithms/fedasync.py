@@ -18,7 +18,7 @@ class FedAsyncOptions(AlgorithmOptions):
 
     ``staleness``: how the share decays with the staleness d: not, as (d + 1)^-a, or as 1 / (a (d - b) + 1)
     beyond d = b. ``a`` is .5 (polynomial) or 10 (hinge) unless given. ``max_staleness``: the largest that is
-    drawn; ``fresh``: the staleness of an update trained on the newest version.
+    drawn; ``fresh``: that of an update trained on the newest version. ``participation.fraction`` is unused.
     """
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.6

@@ -18,8 +18,8 @@ COLOURS: Mapping[Kind, str] = {"adam": "#0072B2", "adagrad": "#CC79A7", "yogi": 
 
 
 class AdaptiveOptions(AlgorithmOptions):
-    """``server_lr``: the server's learning rate. ``beta1``, ``beta2``: decay of its first and second moment.
-    ``tau``: added to the root of the second moment. ``v0``: the second moment before the first round.
+    """``server_lr``: the server's learning rate. ``beta1``, ``beta2``: decay of its first and second moment;
+    Adagrad's second has none. ``tau``: added to the root of the second moment; ``v0``: that before round 1.
 
     Defaults are ComFed's; Reddi et al. run FedAdagrad with ``beta1: 0``. ``second_moment_of``: of the
     ``change`` (Reddi et al., ICLR 2021), or of the first moment (``momentum``; their first preprint).

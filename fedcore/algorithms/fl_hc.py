@@ -9,8 +9,9 @@ from fedcore.parts.schedule import Clustered, Linkage, Metric
 
 
 class FlHcOptions(AlgorithmOptions):
-    """``cluster_round``: common rounds before the clustering. ``linkage``, ``metric``: of the agglomeration.
-    ``threshold``: distance beyond which clusters stay apart (cosine: 0 to 2; else in units of the weights).
+    """``cluster_round``: common rounds before the clustering (a run of no more is FedAvg's).
+    ``linkage``, ``metric``: of the agglomeration. ``threshold``: distance beyond which clusters stay apart
+    (cosine: 0 to 2; else in units of the weights).
     """
 
     linkage: Linkage = "average"

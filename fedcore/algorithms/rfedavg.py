@@ -18,7 +18,8 @@ class RFedAvgOptions(AlgorithmOptions):
     ``zero``. ``delta_precision: bf16`` computes the features that a delta is the mean of in bfloat16.
     ``deltas_of``: the others are ``all`` clients with their last deltas, or those of the round's ``cohort``.
     ``delta_before``: the round's clients compute delta on one batch before they train, and models are
-    averaged plainly, as in ``variant: released``, whose default it is.
+    averaged plainly, as in ``variant: released``, whose default it is; ``delta_start``, ``deltas_of``,
+    ``delta_model`` and ``include_self`` then don't count.
     """
 
     lam: Annotated[float, Field(alias="lambda", ge=0)] = 1e-4

@@ -15,7 +15,7 @@ from fedcore.parts import Part, Plan, Run, State
 
 
 class PathOptions(Options):
-    """``every``: rounds between two models that are kept; the first and the last are kept always."""
+    """``every``: rounds between two models that are kept; w_0 and that of ``training.rounds`` are always."""
 
     every: PositiveInt = 1
 
