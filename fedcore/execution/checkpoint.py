@@ -69,7 +69,7 @@ def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
         kind, *place = name.split("/")
         tensor = torch.from_numpy(array).to(device)
         if kind == "slots":
-            state.optimizer_state.setdefault(int(place[0]), {})[place[1]] = tensor
+            state.optimizer_state.setdefault(int(place[0]), {})["/".join(place[1:])] = tensor
         elif kind == "server":
             state.server["/".join(place)] = tensor
         else:

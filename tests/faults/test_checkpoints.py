@@ -18,6 +18,7 @@ from fedcore.base.errors import DamagedCheckpoint
 from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
+from fedcore.parts import State
 
 Arrays = dict[str, NDArray[Any]]
 FILES = ("spec.yaml", "history.csv", "summary.json")
@@ -179,6 +180,16 @@ def test_a_checkpoint_without_a_hash_is_set_aside(made: Made, capfd: pytest.Capt
     run(made.spec, made.folder / "run")
     assert capfd.readouterr().err == f"{made.path}: damaged checkpoint (an older format); starting anew\n"
     made.completes()
+
+
+def test_names_with_slashes_come_back(tmp_path: Path) -> None:
+    state = State(round=1, models=torch.zeros(1, 3))
+    state.optimizer_state = {0: {"m/1": torch.ones(3), "m/2": torch.zeros(3)}}
+    state.clients["a/b"][3] = torch.ones(2)
+    checkpoint.save(tmp_path / "state.npz", state, {})
+    torch.testing.assert_close(
+        vars(checkpoint.load(tmp_path / "state.npz", {}, torch.device("cpu"))), vars(state)
+    )
 
 
 def test_an_unchanged_one_is_gone_on_from(made: Made, capfd: pytest.CaptureFixture[str]) -> None:
