@@ -133,7 +133,7 @@ def _resumes(spec: dict[str, Any], folder: Path) -> None:
 
 def _difference(folder: Path, other: Path) -> str:
     """Say where two runs differ first; empty if they don't."""
-    names = sorted(path.name for path in (*folder.glob("*.csv"), folder / SUMMARY))
+    names = sorted(path.name for path in (*folder.glob("*.csv"), *folder.glob("*.npz"), folder / SUMMARY))
     differing = [name for name in names if (folder / name).read_bytes() != (other / name).read_bytes()]
     if HISTORY in differing:
         with (folder / HISTORY).open() as a, (other / HISTORY).open() as b:

@@ -44,6 +44,9 @@ class Mean(WeightedMean):
         mean = super().change(run, state, model, uploads)
         {change}
 
+    def arrays(self, state):
+        return {arrays}
+
 
 @dataclass(frozen=True)
 class Push(Term):
@@ -73,7 +76,7 @@ def build(options, spec):
 
 PLUGIN = Plugin("mine", Options, build, "mine", "a test")
 '''
-SOUND = {"change": "return mean", "gradient": "0.2", "uploaded": "pass", "messages": ""}
+SOUND = {"change": "return mean", "arrays": "{}", "gradient": "0.2", "uploaded": "pass", "messages": ""}
 RUNS = "it runs and its numbers are finite"
 LEARNS = "loss falls on similar clients"
 SAME = "the same specification gives the same bytes"
@@ -95,6 +98,14 @@ BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
         {"change": "self.seen.append(1)\n        return mean / len(self.seen)"},
         RESUMES,
         "stopped after round",
+    ),
+    "a memory that only an array shows": (
+        {
+            "change": "self.seen.append(1)\n        return mean",
+            "arrays": "{'a': {'seen': np.array(self.seen)}}",
+        },
+        RESUMES,
+        "a.npz differs",
     ),
     "no number": ({"change": "return mean * float('nan')"}, RUNS, "no finite number"),
     "the wrong way": ({"change": "return -mean"}, LEARNS, "the training loss was"),
