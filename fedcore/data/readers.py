@@ -147,10 +147,8 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
         if _parquet(path):
             return pd.read_parquet(path)
         frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)
-        if not isinstance(frame.index, pd.RangeIndex):
-            raise DataError(f"{path}: the second row has more cells than the first one, {frame.shape[1]}")
-        if how["header"] is not None:
-            names = pd.read_csv(path, nrows=1, dtype=str, **{**how, "header": None}).iloc[0].dropna()
+        if how["header"] is not None:  # two rows: a longer second one is refused, not taken for an index
+            names = pd.read_csv(path, nrows=2, dtype=str, **{**how, "header": None}).iloc[0].dropna()
             if twice := names[names.duplicated()].tolist():
                 raise DataError(f"{path}: column '{twice[0]}' is there twice")
         return frame

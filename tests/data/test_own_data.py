@@ -67,6 +67,14 @@ def test_a_table_s_rows_classes_and_clients_are_those_of_its_columns(place: Path
     assert data.note == "4 + 1 rows of a.csv"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_comma_at_the_end_of_each_row_moves_no_column(place: Path, first: int) -> None:
+    rows = [f"{first + row},{10 * row},{'ill' if row % 2 else 'well'}," for row in range(6)]
+    Path("a.csv").write_text("\n".join(["id,age,outcome", *rows]))
+    with pytest.raises(DataError, match=r"a\.csv: not a readable .*Expected 3 fields in line 2, saw 4"):
+        table()
+
+
 def test_columns_of_names_become_a_feature_for_each_name_of_any_row(place: Path) -> None:
     Path("a.csv").write_text("sex,age,outcome\nf,30,well\nm,40,ill\n")
     Path("b.csv").write_text("sex,age,outcome\nx,50,ill\n")
@@ -130,6 +138,12 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ("50,90", "50,inf", {}, "a.csv: column 'weight', row 3: inf, expected a number"),
         ("80,ill", "80,", {}, "a.csv: column 'outcome', row 2: an empty cell, expected a whole number or a"),
         ("9,60", ",60", {"client": "ward"}, "a.csv: column 'ward', row 4: an empty cell, expected a whole"),
+        (
+            "90,well",
+            "90, well ",
+            {},
+            "a.csv: column 'outcome', row 3: ' well ', expected 'well' as in other r",
+        ),
         ("", "", {"client": "wart"}, "a.csv: column 'wart' is missing (did you mean 'ward'?)"),
         (
             "",
@@ -139,7 +153,7 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ),
         ("50,90", "50,1e39", {}, "a.csv: column 'weight', row 3: 1e+39, expected a number that float32 can"),
         ("weight", "age", {}, "a.csv: column 'age' is there twice"),
-        ("70.5,well", "70.5,1,well", {}, "a.csv: the second row has more cells than the first one, 4"),
+        ("70.5,well", "70.5,1,well", {}, "a.csv: not a readable csv or parquet table (ParserError: "),
         ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
         (
             "9,60",
@@ -184,6 +198,15 @@ def test_names_in_a_csv_stay_as_they_are_written(
     )
     data = load(name="table", path="c.csv", target="y", client="c")
     assert data.group_names == names
+
+
+def test_names_that_differ_by_spaces_alone_are_refused(place: Path) -> None:
+    Path("a.csv").write_text(
+        "ward,age,outcome\nZürich ,1,ill\n Zürich,2,well\nBern,3,ill\n", encoding="utf-8"
+    )
+    message = "a.csv: column 'ward', row 1: 'Zürich ', expected ' Zürich' as in other rows"
+    with pytest.raises(DataError, match=message):
+        table(client="ward", features=["age"])
 
 
 def test_labels_with_a_sign_are_in_the_order_of_numbers(place: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from numbers import Real
 from os.path import isdir
 from pathlib import Path
@@ -318,6 +318,9 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
         refuse(where, column, ~namable(column), "a whole number or a name")
         cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
     codes, names = coded(cells)
+    for text, twin in pairwise(sorted(names, key=lambda text: (text.strip(), len(text)))):
+        for where, frame in frames.items() if text.strip() == twin.strip() else ():
+            refuse(where, frame[name], frame[name].astype(str) == twin, f"{text!r} as in other rows")
     ends = np.cumsum([len(frame) for frame in frames.values()])
     return dict(zip(frames, np.split(codes, ends), strict=False)), names
 
