@@ -63,7 +63,7 @@ class RegimeParams(Section):
     """How a federation is run: how many clients there are and how many take part in a round."""
 
     clients: PositiveInt
-    """Clients (N); a split may set another number."""
+    """Clients (N) unless a split says how many; `natural` without a number takes all that the data name."""
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Fraction of the clients that take part in a round (SR)."""
     training: TrainingParams = TrainingParams()

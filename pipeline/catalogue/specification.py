@@ -119,8 +119,10 @@ def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
 
 
 def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
-    known = keys_of(find("partition", partition["name"], "partition.name").options)
-    return {"clients": clients, **partition} if "clients" in known else partition
+    """Give a partition the regime's number of clients, unless its clients are all that the data name."""
+    option = find("partition", partition["name"], "partition.name").options.model_fields.get("clients")
+    all_named = option is not None and option.default is None and "users" not in partition
+    return partition if option is None or all_named else {"clients": clients, **partition}
 
 
 def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:

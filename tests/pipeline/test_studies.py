@@ -103,6 +103,19 @@ def test_scale_and_common_values_of_the_papers_change_no_study() -> None:
     assert [run for run in titled.index if run.startswith("results/own/")] == runs
 
 
+def test_natural_clients_are_all_that_the_data_name_or_as_many_as_the_split_says() -> None:
+    splits = {"all": {"name": "natural"}, "some": {"name": "natural", "clients": 3}}
+    splits["grouped"] = {"name": "natural", "users": 9}
+    catalogue = made({"datasets": {"mnist": {"splits": splits}}, "algorithms": {"fedprox": {"grid": {}}}})
+    clients = asked(catalogue, "partition", "clients")
+    assert {column: clients["fedavg", column] for _, column in clients} == {
+        "mnist-all": None,
+        "mnist-grouped": 4,
+        "mnist-some": 3,
+        "mnist-sim": 4,
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "keys", "expected"),
     [
