@@ -155,7 +155,8 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     known = plugins(kind)
     if not isinstance(name, str) or name not in known:
         hint = suggestion(shown(name), sorted(known))
-        raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}")
+        searched = f"{VARIABLE} names {', '.join(map(str, folders(kind))) or 'no folder'}"
+        raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}; {searched}")
     return known[name]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import VARIABLE, folders
+from fedcore.base.registry import VARIABLE, find, folders
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -84,3 +84,15 @@ def test_a_folder_in_which_nothing_would_be_found_is_refused(
     with pytest.raises(SpecError) as caught:
         folders("partition")
     assert said.format(root=root) in str(caught.value)
+
+
+def test_an_unknown_name_says_where_the_user_s_plugins_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(SpecError, match=r"no model named 'fedmine'.*; FEDCORE_PLUGINS names no folder$"):
+        find("model", "fedmine")
+    (tmp_path / "models").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(SpecError, match=rf"; FEDCORE_PLUGINS names {tmp_path}/models$"):
+        find("model", "fedmine")
