@@ -130,9 +130,10 @@ def partition(
     split = make(choice.plugin, choice.options, dataset, checked.seed)
     origin = file.identity(choice.resolved(), data.resolved(), checked.seed, dataset.sha256())
     described = statistics(split, dataset.train.y, dataset.classes)
+    names = {"client_names": named} if (named := dataset.names_of(split.clients)) else {}
     file.save(split, out / PARTITION, origin)
     digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)} | ({"code": code} if code else {})
-    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **digest}))
+    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **names, **digest}))
     if figure:
         counts = label_counts(split.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"

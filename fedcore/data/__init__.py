@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -118,6 +119,16 @@ class Dataset:
     embeddings: NDArray[np.float32] | None = None
     client_features: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     standardise_by_client: bool = False
+
+    def names_of(self, clients: Iterable[NDArray[np.int64]]) -> tuple[str | None, ...]:
+        """Return which natural client each client is, None for one without rows; empty if one is no such."""
+        if (groups := self.train.groups) is None or not self.group_names:
+            return ()
+        held = [np.unique(groups[rows]).tolist() for rows in clients]
+        places = [place for members in held for place in members]
+        if max(map(len, held), default=0) > 1 or len(set(places)) < len(places):
+            return ()
+        return tuple(self.group_names[members[0]] if members else None for members in held)
 
     def sha256(self) -> str:
         """Return a hash of every array that partitioning, training or evaluation can see."""

@@ -43,6 +43,7 @@ class Problem:
         test: the rows that models are measured on.
         validation: the server's validation rows, the partition's and then the data's own, or None.
         classes: number of classes.
+        names: which natural client each client is; empty if they are no such.
         rest_of: the model whose fixed part the rows went through, or None.
     """
 
@@ -54,6 +55,7 @@ class Problem:
     test: Block
     validation: Block | None
     classes: int
+    names: tuple[str | None, ...] = ()
     rest_of: Model | None = None
 
     @property
@@ -107,7 +109,8 @@ def make(
     held = [block(dataset.train, partition.validation)] if len(partition.validation) else []
     held += [] if dataset.validation is None else [block(dataset.validation)]
     validation = Block(torch.cat([b.x for b in held]), torch.cat([b.y for b in held])) if held else None
-    return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes)
+    names = dataset.names_of(partition.clients)
+    return Problem(model, buffers, start.to(device), clients, train, test, validation, dataset.classes, names)
 
 
 def by_client(train: Block, sizes: list[int]) -> tuple[Block, ...]:

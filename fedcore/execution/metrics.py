@@ -1,6 +1,7 @@
 """Measuring the global model."""
 
 from math import isfinite, nan
+from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
@@ -109,8 +110,8 @@ def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
     return forward(run.problem, w, block.x, block.y, run.spec.evaluation.precision)
 
 
-def by_client(run: Run, state: State) -> list[dict[str, float]]:
-    """Return each client's samples, test_loss and test_accuracy on its own view of the test rows.
+def by_client(run: Run, state: State) -> list[dict[str, Any]]:
+    """Return each client's samples, test_loss and test_accuracy on its own view of the test rows; any name.
 
     A client's view is all test rows, weighted so that their labels are distributed as in its training data,
     under the model that serves it (its cluster's, where there are several). A client has no score (NaN) if no
@@ -128,7 +129,8 @@ def by_client(run: Run, state: State) -> list[dict[str, float]]:
         losses, correct = (values.double() for values in tested[serving[client]])
         measured = {"test_loss": float(weights @ losses), "test_accuracy": float(weights @ correct)}
         measured = _if_finite(measured, state.models[serving[client]], measured["test_loss"])
-        rows.append({"client": client, "samples": problem.sizes[client], **measured})
+        named = {"name": problem.names[client]} if problem.names else {}
+        rows.append({"client": client, "samples": problem.sizes[client], **measured, **named})
     return rows
 
 

@@ -37,7 +37,7 @@ class Result:
     rows: list[dict[str, float]]
     summary: dict[str, Any]
     parameters: dict[str, NDArray[np.floating]]
-    clients: list[dict[str, float]]
+    clients: list[dict[str, Any]]
     tables: dict[str, list[dict[str, float]]]
     arrays: dict[str, dict[str, NDArray[np.generic]]]
     timing: dict[str, Any]
@@ -106,7 +106,9 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _rows(path: Path) -> list[Any]:
-    return pd.read_csv(path).to_dict("records")
+    texts: dict[str, Any] = {"dtype": {"name": str}, "keep_default_na": False, "na_values": [""]}
+    rows: list[Any] = pd.read_csv(path, **texts).to_dict("records")
+    return rows
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -80,7 +80,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def rows_csv(rows: list[dict[str, float]]) -> str:
+def rows_csv(rows: list[dict[str, Any]]) -> str:
     """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n", extrasaction="ignore")

@@ -17,7 +17,9 @@ from PIL import Image
 import fedcore
 from fedcore.base import registry
 from fedcore.base.errors import DataError, MissingPackage, SpecError
+from fedcore.base.files import read_json
 from fedcore.base.registry import chosen, plugins
+from fedcore.cli.run import partition
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
 from fedcore.data.datasets.own import _same_split
@@ -402,6 +404,21 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingPackage, match=r"needs the package datasets; install fedrepro\[hf\]"):
         load(name="huggingface", path="x", target="y")
+
+
+def test_results_name_the_clients_of_a_table(place: Path) -> None:
+    Path("a.csv").write_text("ward,age,outcome\n007,1,ill\nNA,2,well\nx,3,ill\nx,4,well\n")
+    data = {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward", "test": "b.csv"}
+    spec = {**RUN, "data": {**data, "features": ["age"]}, "partition": {"name": "natural", "min_rows": 1}}
+    result = fedcore.run({**spec, "evaluation": {"clients": True}}, "out")
+    assert [row["name"] for row in result.clients] == ["007", "NA", "x"]
+    assert [row["name"] for row in fedcore.load("out").clients] == ["007", "NA", "x"]
+    Path("s.yaml").write_text(yaml.safe_dump(spec))
+    partition(Path("s.yaml"), Path("split"), figure=False, quiet=True)
+    assert read_json(Path("split/stats.json"))["client_names"] == ["007", "NA", "x"]
+    loaded = chosen("data", spec["data"]).build(Source())
+    assert loaded.names_of([np.array([0]), np.array([], int)]) == ("007", None)
+    assert loaded.names_of([np.array([0, 1])]) == loaded.names_of([np.array([2]), np.array([3])]) == ()
 
 
 def test_a_table_s_clients_are_natural_clients_and_any_partition_takes_its_rows(place: Path) -> None:
