@@ -8,7 +8,7 @@ from typing import Any
 
 SHOWN, DIGITS = 200, 300
 CREDENTIALS = re.compile(r"(\w:/+)\S*@")
-AGAIN = "repeat the command to go on from the checkpoint"
+AGAIN = "repeat the command; a run goes on from its last checkpoint"
 DISK = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",

@@ -143,7 +143,7 @@ def _parquet(path: Path) -> bool:
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
-    with _reading(path, "a readable csv or parquet table"):
+    with _reading(path, "a readable table, csv in UTF-8 or parquet"):
         if _parquet(path):
             return pd.read_parquet(path)
         frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)

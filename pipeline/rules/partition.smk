@@ -11,6 +11,7 @@ rule partition:
         "logs/partitions/{paper}/{scale}/{division}/seed{seed}.log",
     conda:
         flow.environment
+    retries: 0 # a wrong specification or file stays wrong
     params:
         order=flow.division,
         code=flow.division_code,

@@ -79,7 +79,7 @@ def _differences(folder: Path, run: PlannedRun | None, home: Path, params: Path,
     if summary.get("spec_sha256") != run.spec_sha256:
         yield f"its specification is not the one that {params} describes"
     if code_of(folder) != run.code:
-        yield f"made by other code ({code_of(folder)[:12] or 'unknown'}, now {run.code[:12]})"
+        yield f"made by other code or data files ({code_of(folder)[:12] or 'unknown'}, now {run.code[:12]})"
     partition = home / run.partition / PARTITION
     if partition.is_file() and _rows(partition) not in {"", summary.get("partition_sha256")}:
         yield f"made with another partition than {run.partition}/{PARTITION}"

@@ -155,7 +155,12 @@ def test_statistics_are_those_of_the_training_rows(place: Path) -> None:
         ),
         ("50,90", "50,1e39", {}, "a.csv: column 'weight', row 3: 1e+39, expected a number that float32 can"),
         ("weight", "age", {}, "a.csv: column 'age' is there twice"),
-        ("70.5,well", "70.5,1,well", {}, "a.csv: not a readable csv or parquet table (ParserError: "),
+        (
+            "70.5,well",
+            "70.5,1,well",
+            {},
+            "a.csv: not a readable table, csv in UTF-8 or parquet (ParserError: ",
+        ),
         ("ill", "well", {}, "a.csv: column 'outcome' holds well alone, expected two classes or more"),
         (
             "9,60",
@@ -200,6 +205,12 @@ def test_names_in_a_csv_stay_as_they_are_written(
     )
     data = load(name="table", path="c.csv", target="y", client="c")
     assert data.group_names == names
+
+
+@pytest.mark.parametrize("path", ["~/a.csv", "https://example.org/a.csv"])
+def test_a_path_that_is_an_address_or_begins_at_home_is_refused(path: str) -> None:
+    with pytest.raises(SpecError, match=rf"data\.path: got '{path}', expected a path on this machine"):
+        load(name="table", path=path, target="y")
 
 
 def test_names_that_differ_by_spaces_alone_are_refused(place: Path) -> None:

@@ -405,7 +405,7 @@ def test_a_device_that_fails_ends_the_batch_in_words(
     first, second = runs.runs("run")
     assert lines[0] == (
         f"error: {first}: the device failed ({said.splitlines()[0]}); "
-        "repeat the command to go on from the checkpoint"
+        "repeat the command; a run goes on from its last checkpoint"
     )
     assert lines[1].startswith("2 of 2 runs failed")
     assert not second.exists(), "a process that lost its device begins no further run"

@@ -107,7 +107,7 @@ def test_several_differences_of_a_run_are_all_said(home: Path) -> None:
     seal(folder, run().spec, code="")
     assert problems(home, run().folder)[run().folder] == [
         f"its specification is not the one that {home / 'params.yaml'} describes",
-        f"made by other code (unknown, now {run().code[:12]})",
+        f"made by other code or data files (unknown, now {run().code[:12]})",
     ]
 
 

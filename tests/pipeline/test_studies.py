@@ -516,7 +516,7 @@ def test_runs_on_a_user_s_file_follow_its_content(project: Project) -> None:
     assert project.jobs("reports/mine/table.csv") == {}
     table.write_text("\n".join(["a,b,y", *reversed(rows)]))
     command = str(Path(sys.executable).with_name("fedcore"))
-    assert "made by other code" in project.call(command, "verify", "results/mine").stdout
+    assert "made by other code or data files (" in project.call(command, "verify", "results/mine").stdout
     assert project.jobs("reports/mine/table.csv") == {"partition": 1, "train_study": 1, "table": 1}
 
 

@@ -78,7 +78,7 @@ def test_a_run_of_other_code_is_named(home: Path) -> None:
     for run in (run for run in runs() if run.group == runs()[0].group):
         seal(home / run.folder, run.spec, code="0123456789abcdef")
         problem = problems(home)[run.folder]
-        assert problem == f"made by other code (0123456789ab, now {run.code[:12]})"
+        assert problem == f"made by other code or data files (0123456789ab, now {run.code[:12]})"
 
 
 def test_a_run_of_another_partition_is_named(home: Path) -> None:
