@@ -14,7 +14,7 @@ from fedcore.cli.options import Json, show
 from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import Sources
-from pipeline.cli.names import PARAMS, TARGET, Overlay, Report, Scale, elsewhere
+from pipeline.cli.names import PARAMS, TARGET, Overlay, Report, Scale, StudyFiles, elsewhere
 from pipeline.fidelity.reference import kept_specs
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import REFERENCE
@@ -52,13 +52,14 @@ def explain(
     row: Annotated[str, typer.Option(help="The row, by key or label: fedomw or FedOMW.")],
     column: Annotated[str, typer.Option(help="The column, by key or label.")],
     scale: Scale = None,
+    study: StudyFiles = None,
     as_json: Json = False,
 ) -> None:
     """Show the runs of a cell: folders, seeds, hashes of spec, data and partition, commit, time.
 
     Example: fedcore explain rfedavg/table1 --row fedprox --column mnist-sim0
     """
-    details = cell_facts(catalogue_of(PARAMS, scale), report, row, column)
+    details = cell_facts(catalogue_of(PARAMS, scale, studies=study or ()), report, row, column)
     show(as_json, details, text(details))
 
 

@@ -486,6 +486,9 @@ def test_a_value_that_is_added_trains_its_runs_alone_and_a_file_elsewhere_builds
     planned = project.run(sys.executable, "-m", "pipeline", "build", "elsewhere.yaml", "--dry-run")
     assert "--config 'studies=[\"elsewhere.yaml\"]' -- reports/elsewhere" in planned
     assert "train_study" in planned
+    cell = ("elsewhere/table", "--row", "fedavg", "--column", "mnist-sim", "--study", "elsewhere.yaml")
+    explained = project.run(sys.executable, "-m", "pipeline", "explain", *cell)
+    assert "results/elsewhere/study/silo-mnist-sim/" in explained
     (project.folder / FILE).write_text(yaml.safe_dump({**STUDY, "title": 1}))
     failed = project.snakemake("reports/own/table.csv")
     assert failed.returncode
