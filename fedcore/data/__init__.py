@@ -122,13 +122,10 @@ class Dataset:
 
     def names_of(self, clients: Iterable[NDArray[np.int64]]) -> tuple[str | None, ...]:
         """Return which natural client each client is, None for one without rows; empty if one is no such."""
-        if (groups := self.train.groups) is None or not self.group_names:
-            return ()
-        held = [np.unique(groups[rows]).tolist() for rows in clients]
-        places = [place for members in held for place in members]
-        if max(map(len, held), default=0) > 1 or len(set(places)) < len(places):
-            return ()
-        return tuple(self.group_names[members[0]] if members else None for members in held)
+        groups = self.train.groups if self.group_names else None
+        held = [] if groups is None else [set(groups[rows].tolist()) for rows in clients]
+        alone = all(len(places) < 2 for places in held) and len(set().union(*held)) == sum(map(len, held))
+        return tuple(self.group_names[min(places)] if places else None for places in held) if alone else ()
 
     def sha256(self) -> str:
         """Return a hash of every array that partitioning, training or evaluation can see."""

@@ -106,9 +106,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _rows(path: Path) -> list[Any]:
-    texts: dict[str, Any] = {"dtype": {"name": str}, "keep_default_na": False, "na_values": [""]}
-    rows: list[Any] = pd.read_csv(path, **texts).to_dict("records")
-    return rows
+    return pd.read_csv(path, dtype={"name": str}, keep_default_na=False, na_values=[""]).to_dict("records")
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

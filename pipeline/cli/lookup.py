@@ -78,8 +78,7 @@ def runs(
     Example: fedcore runs rfedavg/table1 --row fedprox --seed 1
     """
     catalogue = catalogue_of(PARAMS, scale, overlay)
-    kept = REFERENCE if missing else None
-    paths = summaries(catalogue, report, row or (), column or (), seed or (), kept)
+    paths = summaries(catalogue, report, row or (), column or (), seed or (), REFERENCE if missing else None)
     show(as_json, paths, paths)
 
 

@@ -13,6 +13,7 @@ from fedcore.base.files import write_text
 from fedcore.base.options import keys_of
 from fedcore.base.registry import chosen, find
 from fedcore.partitions import PartitionOptions
+from fedcore.spec import load as load_run
 from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load, study_names
 from pipeline.catalogue.schema import KEY
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
@@ -44,7 +45,6 @@ SMALL = {
     "text": "{name: lstm, hidden: 64} # small, as the data are: else 256",
 }
 SCALES = "\nscales:\n"
-SECTION = "params.yaml"
 
 
 @study.callback()
@@ -56,13 +56,14 @@ def _groups() -> None:
 @study.command("new")
 def new_study(
     name: Annotated[str, typer.Argument(help="The study's name: the file is studies/NAME.yaml.")],
-    data: Data,
+    data: Data = "",
     methods: Methods = "fedavg,fedprox,scaffold",
     partition: Partitions = "dirichlet:0.1",
     seeds: Seeds = 5,
     clients: Clients = 10,
     rounds: Rounds = 20,
     edition: Edition = "",
+    like: Annotated[Path | None, typer.Option(help="A run's file: data, model, partition, training")] = None,
 ) -> None:
     """Write studies/NAME.yaml, with comments and the plug-ins' defaults, which `fedcore build NAME` builds.
 
@@ -73,7 +74,8 @@ def new_study(
         raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY}")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
-    values = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    settings = _like(like) if like else _settings(data, partition, edition, rounds)
+    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
     text = rendered("new_study.yaml", values, TEMPLATES)
     config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
     _ = build_catalogue(config).index
@@ -107,11 +109,12 @@ def new_paper(
         raise SpecError(f"NAME: '{name}' is there already, expected a new name")
     if text.count(SCALES) != 1:
         raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
-    values = _asked(data, methods, partition, edition, name=name, seeds=seeds, clients=clients, rounds=rounds)
+    settings = _settings(data, partition, edition, rounds)
+    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
     values["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
     files = sorted(path.stem for path in (TEMPLATES / "new_paper").iterdir())
     contents = {file: rendered(f"new_paper/{file}", values, TEMPLATES) for file in files}
-    new_text = text.replace(SCALES, f"\n{contents.pop(SECTION)}{SCALES}")
+    new_text = text.replace(SCALES, f"\n{contents.pop(PARAMS.name)}{SCALES}")
     load(core_yaml.parsed(new_text, str(PARAMS)))
     for file, content in contents.items():
         write_text(folder / file, content)
@@ -119,26 +122,45 @@ def new_paper(
     say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
 
 
-def _asked(data: str, methods: str, partitions: str, edition: str, seeds: int, **more: Any) -> dict[str, Any]:
-    """Return what the templates show: plug-ins that a command line names, with their defaults."""
-    for option, names in (("--data", data), ("--methods", methods), ("--partition", partitions)):
-        if not _several(names):
-            raise SpecError(f"{option}: got '{names}', expected a name or more")
-    rows = {name: find("algorithm", name, "--methods") for name in _several(methods)}
-    splits = {re.sub(r"\W", "_", text): _split(text) for text in _several(partitions)}
+def _asked(methods: str, settings: dict[str, Any], seeds: int, **more: Any) -> dict[str, Any]:
+    """Return what the templates show: settings, and methods with their defaults or the settings' options."""
+    rows = {name: find("algorithm", name, "--methods") for name in _several("--methods", methods)}
+    given = settings.get("options", {})
+    options = {name: given.get(name) or _numbers(plugin.options) for name, plugin in rows.items()}
+    labels = {name: plugin.label or name for name, plugin in rows.items()}
+    return {**settings, **more, "seeds": [*range(seeds)], "rows": options, "labels": labels}
+
+
+def _settings(data: str, partitions: str, edition: str, rounds: int) -> dict[str, Any]:
+    """Return the settings that a command line names."""
+    splits = {re.sub(r"\W", "_", text): _split(text) for text in _several("--partition", partitions)}
     return {
-        **more,
-        "seeds": [*range(seeds)],
-        "sets": {name: _dataset(name, edition) for name in _several(data)},
+        "sets": {name: _dataset(name, edition) for name in _several("--data", data)},
         "splits": splits,
         "renamed": {key: split["label"] for key, split in splits.items() if split["label"] != key},
-        "rows": {name: _numbers(plugin.options) for name, plugin in rows.items()},
-        "labels": {name: plugin.label or name for name, plugin in rows.items()},
+        "training": {"rounds": rounds, "local_epochs": 1, "batch_size": 20, "lr": 0.1},
     }
 
 
-def _several(names: str) -> list[str]:
-    return list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
+def _like(path: Path) -> dict[str, Any]:
+    """Return the settings of a run's specification, and its algorithm's options."""
+    load_run(path)
+    run = {"partition": {"name": "given"}} | core_yaml.read(path, "specification")
+    algorithm = run["algorithm"]
+    return {
+        "sets": {run["data"]["name"]: {key: run[key] for key in ("data", "model")}},
+        "splits": {run["partition"]["name"]: {"section": run["partition"], "choices": ""}},
+        "training": run["training"],
+        "fraction": run.get("participation", {}).get("fraction", 1.0),
+        "common": {key: run[key] for key in ("dtype", "precision", "engine") if key in run},
+        "options": {algorithm.pop("name"): algorithm},
+    }
+
+
+def _several(option: str, names: str) -> list[str]:
+    if not (several := list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))):
+        raise SpecError(f"{option}: got '{names}', expected a name or more")
+    return several
 
 
 def _numbers(options: Any) -> dict[str, Any]:
@@ -165,6 +187,10 @@ def _split(text: str) -> dict[str, Any]:
 
 def _dataset(name: str, edition: str) -> dict[str, Any]:
     plugin, section = find("data", name, "--data"), {"name": name}
+    if needed := [key for key, field in plugin.options.model_fields.items() if field.is_required()]:
+        raise SpecError(
+            f"--data: '{name}' needs {', '.join(needed)}; use `fedcore study new --like RUN.yaml`"
+        )
     if "edition" in plugin.options.model_fields:
         section["edition"] = edition or "full"
     size = plugin.size(chosen("data", section).options) if plugin.size else None

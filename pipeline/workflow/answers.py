@@ -33,8 +33,7 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 GO_ON = "The same command continues from the checkpoints."
 WHAT_NOW = f"""fedcore status shows what failed, and why. {GO_ON}
-A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv
-(of a study outside of studies/: with --study FILE)"""
+A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv [--study FILE]"""
 SITE = FOLDER.parent / "site"
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0

@@ -209,7 +209,7 @@ def test_names_in_a_csv_stay_as_they_are_written(
 
 @pytest.mark.parametrize("path", ["~/a.csv", "https://example.org/a.csv"])
 def test_a_path_that_is_an_address_or_begins_at_home_is_refused(path: str) -> None:
-    with pytest.raises(SpecError, match=rf"data\.path: got '{path}', expected a path on this machine"):
+    with pytest.raises(SpecError, match=rf"data: path: got '{path}', expected a path on this machine"):
         load(name="table", path=path, target="y")
 
 

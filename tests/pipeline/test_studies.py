@@ -19,6 +19,7 @@ from project import HOME, Project, parameters
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
+from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay, with_studies
 from pipeline.cli.cost import bill, text
@@ -566,6 +567,28 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
             new_study(*arguments, 5, 10, 20, "demo")
         assert str(error.value).startswith(message), str(error.value)
     assert [path.name for path in Path("studies").iterdir()] == ["first.yaml"]
+
+
+def test_a_new_study_takes_its_settings_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(HOME / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = {
+        "data": {"name": "table", "path": "a.csv", "target": "y", "client": "c"},
+        "partition": {"name": "natural", "min_rows": 3},
+        "model": {"name": "mlp", "hidden": [4, 2]},
+        "algorithm": {"name": "fedprox", "mu": 0.25},
+        "training": {"rounds": 3, "local_steps": 2, "batch_size": "full", "lr": 0.3, "momentum": 0.5},
+        "participation": {"fraction": 0.5},
+        "dtype": "float64",
+    }
+    Path("run.yaml").write_text(yaml.safe_dump(run))
+    new_study("own", methods="fedprox,fedavg", seeds=2, like=Path("run.yaml"))
+    fedprox, _, fedavg, _ = catalogue_of(Path("params.yaml")).needed("own", "table")
+    expected = parse({**run, "evaluation": {"train_every": 0}}).resolved()
+    assert fedprox.spec == expected
+    assert fedavg.spec == parse({**expected, "algorithm": {"name": "fedavg"}}).resolved()
+    with pytest.raises(SpecError, match=r"^--data: 'table' needs path, target; use .* --like RUN\.yaml"):
+        new_study("other", "table")
 
 
 def test_the_example_has_three_methods_and_five_seeds() -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.lazy import optional, pd
@@ -44,15 +44,10 @@ class OwnOptions(Options):
     scaling: Literal["as_shipped", "minmax", "standard"] = "as_shipped"
     size: tuple[PositiveInt, PositiveInt] | None = None
 
-    @field_validator("path")
-    @classmethod
-    def _here(cls, path: str) -> str:
-        if path.startswith("~") or "://" in path:
-            raise ValueError(f"got '{path}', expected a path on this machine, without '~'")
-        return path
-
     @model_validator(mode="after")
-    def _seed_draws_a_share(self) -> Self:
+    def _readable(self) -> Self:
+        if self.path.startswith("~") or "://" in self.path:
+            raise ValueError(f"path: got '{self.path}', expected a path on this machine, without '~'")
         if self.seed and isinstance(self.test, str):
             raise ValueError(f"seed: got {self.seed} beside test '{self.test}', expected it beside a share")
         return self
