@@ -30,6 +30,13 @@ def given(value: Given | None, otherwise: Given) -> Given:
     return otherwise if value is None else value
 
 
+def linear(spec: Spec, what: str, part: Given) -> Given:
+    """Return a part that supposes steps linear in the gradients, as ||a_k||_1 does; refuse RMSProp."""
+    if spec.training.optimizer == "rmsprop":
+        raise SpecError(f"training.optimizer: got 'rmsprop', {what} expects sgd or momentum")
+    return part
+
+
 def recipe(**parts: Any) -> Recipe:
     """Return FedAvg with some parts replaced."""
     ground: dict[str, Any] = {

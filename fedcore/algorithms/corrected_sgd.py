@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, omit_default, recipe
-from fedcore.algorithms.fednova import linear
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, linear, omit_default, recipe
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty
@@ -19,8 +18,8 @@ class ScaffoldOptions(AlgorithmOptions):
     ``averaging``: ``uniform`` takes plain means of models and controls (the SCAFFOLD paper), ``nk``
     weighs both by sample counts (ComFed), ``mixed`` weighs models only. ``divisor``: option 2 divides a
     client's change by eta times its number of ``steps``, or by eta times the ``norm`` ||a_k||_1 that its
-    local momentum gives them. ``cancels``: the correction does, whatever the other keys are, as in
-    ``variant: released``, whose default it is.
+    local momentum gives them. ``cancels``: the correction cancels out, whatever the other keys are, as
+    in ``variant: released``, whose default it is.
     """
 
     option: Literal[1, 2] = 1

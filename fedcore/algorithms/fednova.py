@@ -4,8 +4,7 @@ from typing import Any
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, Given, Plugin, Spec, recipe
-from fedcore.base.errors import SpecError
+from fedcore.algorithms import AlgorithmOptions, Plugin, Spec, linear, recipe
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
 
@@ -19,13 +18,6 @@ class FedNovaOptions(AlgorithmOptions):
 
     mu: NonNegativeFloat = 0.0
     tau_eff: Effective = "norm"
-
-
-def linear(spec: Spec, what: str, part: Given) -> Given:
-    """Return a part that supposes steps linear in the gradients, as ||a_k||_1 does; refuse RMSProp."""
-    if spec.training.optimizer == "rmsprop":
-        raise SpecError(f"training.optimizer: got 'rmsprop', {what} expects sgd or momentum")
-    return part
 
 
 def normalised(options: FedNovaOptions, spec: Spec) -> dict[str, Any]:

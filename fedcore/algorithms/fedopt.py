@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, recipe
-from fedcore.algorithms.fednova import linear
+from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, linear, recipe
 from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind, ServerMomentum, SlowMomentum
 from fedcore.parts.update import BlendedMomentum, EmbeddedMomentum

@@ -9,7 +9,7 @@ from fedcore.parts.schedule import Clustered, Linkage, Metric
 
 
 class FlHcOptions(AlgorithmOptions):
-    """``cluster_round``: common rounds before the clustering (a run of no more is FedAvg's).
+    """``cluster_round``: common rounds before the clustering (a run that ends before it is FedAvg).
     ``linkage``, ``metric``: of the agglomeration. ``threshold``: distance beyond which clusters stay apart
     (cosine: 0 to 2; else in units of the weights).
     """

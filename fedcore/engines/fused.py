@@ -37,7 +37,7 @@ class Fused(analytic.Analytic):
         return task.upload(w)
 
     def _spans(self, task: Task) -> bool:
-        """Whether rows are few beside inputs, and all taken; nothing can grow; no term is on features."""
+        """Whether rows are few and all taken, weights can't grow, and no term is on features."""
         training, rows = task.training, len(task.block)
         few = type(self.problem.model) is Dense and 2 * rows <= task.block.x[0].numel()
         seen = len(task.rates) >= steps_per_pass(rows, training.batch_size, training.drop_last)

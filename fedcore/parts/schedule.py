@@ -141,18 +141,17 @@ class PooledTraining(Aggregation):
 
 
 def check_pooled(spec: Spec) -> None:
-    """Refuse what training on pooled rows can't do: steps by client, and rates by step where pools change."""
-    training, participation = spec.training, spec.participation
-    if isinstance(training.local_steps, tuple):
-        raise SpecError("training.local_steps: got a list, 'centralised' trains one model; expected a number")
-    if participation.cohorts or (training.local_epochs and participation.fraction < 1):
-        refuse_rates_by_step(spec, "pooled rows of some clients")
+    """Refuse steps by client, which training on pooled rows can't take."""
+    if isinstance(spec.training.local_steps, tuple):
+        raise SpecError("training.local_steps: got a list, pooled rows train one model; expected a number")
 
 
 def refuse_rates_by_step(spec: Spec, what: str) -> None:
     """Refuse rates by step where one client's steps in all rounds are not those of the model."""
     if spec.training.lr_schedule.name == "inverse_time":
-        raise SpecError(f"training.lr_schedule.name: got 'inverse_time' with {what}, expected another")
+        raise SpecError(
+            f"training.lr_schedule.name: got 'inverse_time' with {what}, expected 'constant' or 'milestones'"
+        )
 
 
 def train_pooled(
@@ -170,6 +169,8 @@ def train_pooled(
     """
     pool = run.problem.train
     if sorted(cohort) != run.problem.active:
+        if run.spec.training.local_epochs or (steps is not None and run.spec.participation.cohorts):
+            refuse_rates_by_step(run.spec, "pooled rows of some clients")
         blocks = [run.problem.clients[client] for client in cohort]
         pool = Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
     problem = replace(run.problem, clients=(pool,), train=pool)

@@ -317,6 +317,12 @@ class GainLargestIn(Check):
     in_percent: bool = False
     than: Names
 
+    @model_validator(mode="after")
+    def _of_a_base(self) -> Self:
+        if self.in_percent and self.over is None:
+            raise ValueError("in_percent: true without over, expected over")
+        return self
+
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells of the column and of those that it is compared with."""
         return tuple(product(self.named(), (part, *self.than)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -166,7 +167,8 @@ def cells_of(report: pd.DataFrame) -> Lines:
     are those of the report's published numbers; None where there are none.
     """
     published = report["published_mean"].dropna() if "published_mean" in report else ()
-    decimals = max((len(f"{number:.15g}".partition(".")[2]) for number in published), default=None)
+    exact = (Decimal(f"{number:.15g}").normalize().as_tuple().exponent for number in published)
+    decimals = max((max(0, -int(exponent)) for exponent in exact), default=None)
     cells: dict[Cell, Mapping[Any, Any]] = {}
     curves: dict[Cell, dict[int, float]] = {}
     for line in report.assign(decimals=decimals).to_dict("records"):

@@ -94,9 +94,10 @@ def _sit(
     name = file.stem
     planned = partial(build_catalogue, configuration(PARAMS) | {"studies": {str(file): study}})
     section = study["benchmark"]
-    finals = [run for run in needed(planned(), name, FINALS) if method and run.algorithm != method]
-    through = {run.setting for run in finals if run.algorithm == section["base"]}
-    through -= {run.setting for run in finals if not done(run)}
+    runs = chain(*(needed(planned(), name, stage) for stage in (TRIALS, FINALS))) if method else ()
+    others = [run for run in runs if run.algorithm != method]
+    through = {run.setting for run in others if run.algorithm == section["base"]}
+    through -= {run.setting for run in others if not done(run)}
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
     catalogue = sit(

@@ -74,6 +74,8 @@ def new_study(
         raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY}")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
+    if bool(like) == bool(data):
+        raise SpecError("--data, --like: expected one of them")
     settings = _like(like) if like else _settings(data, partition, edition, rounds)
     values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
     text = rendered("new_study.yaml", values, TEMPLATES)

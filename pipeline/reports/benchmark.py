@@ -51,7 +51,6 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
     methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
     heads = params.report.headlines.items()
     methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
-    methods["report.always"] = (params.report.always or benchmark.base,)
     grid = params.report.factorial.items()
     methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
     for where, names in methods.items():
@@ -65,6 +64,7 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
         for name in datasets:
             require_known(f"benchmark.{where}", name, params.datasets)
     members = [name for family in benchmark.families.values() for name in family]
+    require_known("report.always", params.report.always or benchmark.base, [benchmark.base, *members])
     if again := {name for name in members if members.count(name) > 1 or name == benchmark.base}:
         raise SpecError(f"benchmark.families: got '{min(again)}' twice or as base, expected it in one family")
     if params.tune.how != "sobol" or params.tune.trials is None or params.tune.held_out != "selection":

@@ -15,7 +15,7 @@ from pipeline.reports.standings import BoardContent, boards, complete, too_narro
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
-LISTED, SHORT = 6, 5  # methods with one verdict, the csv has all; methods to take
+LISTED, SHORT = 6, 4  # methods with one verdict, the csv has all; methods beside the one to take
 VERDICTS = {verdict: verdict.capitalize() for verdict in ("better", "equivalent", "worse", "undecided")}
 HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
@@ -100,9 +100,9 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> st
     if "better" in verdicts:
         leader = tested[verdicts.index("better")]["column"]
         lines = (_judged(("", line["column"]), plan, runs, line["column"], leader) for line in tested)
-        near = [plan.labels[line["column"]] for line in lines if line["verdict"] != "worse"]
-        near.remove(plan.labels[leader])
-        shown = [*near[: SHORT - 1], *([f"{len(near) - SHORT + 1} more"] if len(near) >= SHORT else [])]
+        known = (line for line in lines if line.get("n", 0) >= FEWEST and line["verdict"] != "worse")
+        near = [plan.labels[line["column"]] for line in known if line["column"] != leader]
+        shown = [*near[:SHORT], *([f"{len(near) - SHORT} more"] if len(near) > SHORT else [])]
         return f"take {plan.labels[leader]}" + f"; not shown worse: {', '.join(shown)}" * bool(shown)
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"

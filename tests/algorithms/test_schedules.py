@@ -440,7 +440,7 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
         (
             {"name": "fedavg"},
             {"training": {"local_steps": [1, 2, 3, 4, 5]}, "evaluation": {"divergence": True}},
-            "training.local_steps: got a list, 'centralised' trains one model",
+            "training.local_steps: got a list, pooled rows train one model",
         ),
         *(
             (

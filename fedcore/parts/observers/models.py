@@ -15,7 +15,7 @@ from fedcore.parts import Part, Plan, Run, State
 
 
 class PathOptions(Options):
-    """``every``: rounds between two models that are kept; w_0 and that of ``training.rounds`` are always."""
+    """``every``: rounds between two kept models; the first and that of round ``training.rounds`` are always kept."""
 
     every: PositiveInt = 1
 
