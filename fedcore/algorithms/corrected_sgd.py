@@ -4,7 +4,17 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, linear, omit_default, recipe
+from fedcore.algorithms import (
+    AlgorithmOptions,
+    Decay,
+    Plugin,
+    Recipe,
+    Spec,
+    given,
+    linear,
+    omit_default,
+    recipe,
+)
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty

@@ -22,7 +22,7 @@ from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
 from pipeline.reports.search import OWN
-from pipeline.reports.trials import FINALS
+from pipeline.reports.trials import FINALS, TRIALS
 from pipeline.workflow.sitting import Wanted, done, needed, sit
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))

@@ -64,7 +64,9 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
         for name in datasets:
             require_known(f"benchmark.{where}", name, params.datasets)
     members = [name for family in benchmark.families.values() for name in family]
-    require_known("report.always", params.report.always or benchmark.base, [benchmark.base, *members])
+    require_known(
+        "report.always", params.report.always or benchmark.base, dict.fromkeys([benchmark.base, *members])
+    )
     if again := {name for name in members if members.count(name) > 1 or name == benchmark.base}:
         raise SpecError(f"benchmark.families: got '{min(again)}' twice or as base, expected it in one family")
     if params.tune.how != "sobol" or params.tune.trials is None or params.tune.held_out != "selection":

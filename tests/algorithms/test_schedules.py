@@ -453,6 +453,7 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
                 ({"name": "fedavg", "chained": True}, {}, "clients in turn"),
                 ({"name": "centralised"}, {}, "pooled rows of some clients"),
                 ({"name": "fedavg"}, {"evaluation": {"divergence": True}}, "pooled rows of some clients"),
+                ({"name": "fedasync"}, {"evaluation": {"divergence": True}}, "pooled rows of some clients"),
             )
         ),
     ],

@@ -464,6 +464,12 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     shutil.rmtree(next(Path("results").rglob("fedprox-*/seed0")))
     with pytest.raises(SpecError, match="no workload is through"):
         rank("mine", minutes=5, **how)
+    for trial in [*Path("results").rglob("fedprox-*")]:
+        shutil.rmtree(trial)
+    with pytest.raises(typer.Exit):
+        work(minutes=0, only=None, **how)
+    with pytest.raises(SpecError, match="no workload is through"):
+        rank("mine", minutes=5, **how)
 
 
 def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> None:

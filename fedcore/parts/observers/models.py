@@ -15,7 +15,7 @@ from fedcore.parts import Part, Plan, Run, State
 
 
 class PathOptions(Options):
-    """``every``: rounds between two kept models; the first and that of round ``training.rounds`` are always kept."""
+    """``every``: rounds between kept models; the first and that of ``training.rounds`` always are."""
 
     every: PositiveInt = 1
 
