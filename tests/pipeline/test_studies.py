@@ -435,7 +435,7 @@ def test_a_stage_of_dvc_depends_on_the_user_s_own_files_and_plug_ins(
     (tmp_path / "studies" / "one.yaml").write_text(yaml.safe_dump(study))
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
     monkeypatch.setenv("FEDCORE_PLUGINS", os.pathsep.join([str(tmp_path / "plugins"), "/elsewhere"]))
-    monkeypatch.setattr("pipeline.catalogue.params.contributed", lambda kind: {})
+    monkeypatch.setattr("fedcore.base.registry.folders", lambda kind: [])
     stages = yaml.safe_load(dvc_yaml(tmp_path / "params.yaml"))["stages"]
     assert stages["one"]["deps"][-2:] == ["rows", "plugins"]
     assert stages["rfedavg"]["deps"][-1] == "plugins"
