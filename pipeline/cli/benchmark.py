@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -138,7 +138,7 @@ def _ranges(method: str, shared: Collection[str]) -> Any:
     for path, module in contributed("algorithm").items():
         if any(plugin.name == method for plugin in of_module(module)):
             ranges = getattr(module, "TUNE", {})
-            for key in ranges:
+            for key in ranges if isinstance(ranges, Mapping) else ():
                 if key not in shared and not key.startswith(OWN):
                     expected = ", ".join([f"{OWN}*", *shared])
                     raise SpecError(f"{path}: TUNE has the key {key!r}, expected one of {expected}")
