@@ -9,9 +9,9 @@ rule partition:
         statistics="results/{paper}/{scale}/partitions/{division}/seed{seed}/stats.json",
     log:
         "logs/partitions/{paper}/{scale}/{division}/seed{seed}.log",
+    retries: 0  # a wrong specification or file stays wrong
     conda:
         flow.environment
-    retries: 0 # a wrong specification or file stays wrong
     params:
         order=flow.division,
         code=flow.division_code,
