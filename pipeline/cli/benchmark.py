@@ -17,7 +17,8 @@ from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
 from fedcore.execution.runner import Settings
-from pipeline.catalogue.params import configuration, require_known
+from pipeline.catalogue.params import configuration, load, require_known
+from pipeline.catalogue.schema import StudyParams
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
@@ -27,6 +28,7 @@ from pipeline.workflow.sitting import Wanted, done, needed, sit
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
 Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
+Study = Annotated[Path, typer.Option(help="A study with a section benchmark, as wider rates.")]
 Minutes = Annotated[float, typer.Option(min=0, help="How long it may take; the same command goes on.")]
 benchmark = typer.Typer(
     no_args_is_help=True,
@@ -38,6 +40,7 @@ benchmark = typer.Typer(
 @benchmark.command()
 def work(
     small: Small = False,
+    study: Study = WHOLE,
     minutes: Minutes = 60.0,
     only: Annotated[list[str] | None, typer.Option(help="A workload, as w10_a1a; repeatable.")] = None,
     root: Root = Path("data"),
@@ -47,7 +50,14 @@ def work(
 
     Example: fedcore benchmark work --minutes 60
     """
-    _sit(small, minutes, Source(root, mirror), "", lambda run: not only or run.dataset in only, only or ())
+    _sit(
+        SMALL if small else study,
+        minutes,
+        Source(root, mirror),
+        "",
+        lambda run: not only or run.dataset in only,
+        only or (),
+    )
 
 
 @benchmark.command()
@@ -56,6 +66,7 @@ def rank(
         str, typer.Argument(help="An algorithm, of fedcore or of FEDCORE_PLUGINS.", autocompletion=ALGORITHMS)
     ],
     small: Small = False,
+    study: Study = WHOLE,
     minutes: Minutes = 60.0,
     root: Root = Path("data"),
     mirror: Mirror = None,
@@ -67,7 +78,9 @@ def rank(
 
     Example: fedcore benchmark rank my_method --small
     """
-    board = _sit(small, minutes, Source(root, mirror), method, lambda run: run.algorithm == method)
+    board = _sit(
+        SMALL if small else study, minutes, Source(root, mirror), method, lambda run: run.algorithm == method
+    )
     row = board.loc[method]
     as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
     equal = board[as_many].sort_values("effect", ascending=False)
@@ -83,16 +96,18 @@ def rank(
 
 
 def _sit(
-    small: bool, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
+    file: Path, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
 ) -> pd.DataFrame:
     """Make missing runs, where the others' final ones are made if a method is given, and return the board."""
-    file = SMALL if small else WHOLE
     study = core_yaml.read(file, "study", quick=True)
+    name, config = file.stem, configuration(PARAMS)
+    params = load(config | {"studies": {str(file): study}}).papers[name]
     for workload in only:
-        require_known("--only", workload, study["datasets"])
+        require_known("--only", workload, params.datasets)
+    if not isinstance(params, StudyParams) or not params.benchmark:
+        raise SpecError(f"{file}: has no section benchmark; `fedcore build {file}` makes its runs")
     study = with_method(study, method) if method else study
-    name = file.stem
-    planned = partial(build_catalogue, configuration(PARAMS) | {"studies": {str(file): study}})
+    planned = partial(build_catalogue, config | {"studies": {str(file): study}})
     section = study["benchmark"]
     runs = chain(*(needed(planned(), name, stage) for stage in (TRIALS, FINALS))) if method else ()
     others = [run for run in runs if run.algorithm != method]

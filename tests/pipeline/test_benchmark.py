@@ -439,7 +439,7 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     work(minutes=5, only=["a1a"], **how)
     made_once = {path: path.read_bytes() for path in Path("results").rglob("timing.json")}
     assert len(made_once) == 2 * (2 + 1 + 1)
-    work(minutes=5, only=["a1a"], **how)
+    work(minutes=5, only=["a1a"], **how | {"small": False, "study": SMALL})
     rank("mine", minutes=5, **how)
     assert all(path.read_bytes() == text for path, text in made_once.items()), "nothing runs twice"
     assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
@@ -448,6 +448,13 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     assert "of the 3 on as many data sets" in printed, "with the base"
     assert " +0.00  fedavg" in printed
     assert re.search(r"all \(1, uncorrected\), ranked \(1, uncorrected\)", SMALL_BOARD.read_text())
+    kept = ("seeds", "regimes", "datasets")
+    plain = {"title": "Plain", "algorithms": {"fedavg": {}}, **{key: TINY[key] for key in kept}}
+    Path("plain.yaml").write_text(yaml.safe_dump(plain))
+    with pytest.raises(
+        SpecError, match=r"^plain\.yaml: has no section benchmark; `fedcore build plain\.yaml`"
+    ):
+        work(study=Path("plain.yaml"))
     rank("mine", minutes=5, as_json=True, **how)
     standing = json.loads(capsys.readouterr().out)
     assert [*standing] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
