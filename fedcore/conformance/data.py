@@ -37,7 +37,7 @@ def checks(plugin: Plugin, options: Mapping[str, Any], source: Source, path: Pat
     yield "rows, labels and clients fit one another", partial(_fits, loaded)
     yield "the same arrays again", partial(_again, plugin, checked, source, loaded)
     yield "captions can say what it is", partial(_described, plugin, loaded)
-    yield "its declared counts are what is loaded", partial(_counts, plugin, dict(options), source)
+    yield "its declared counts are what is loaded", partial(_counts, plugin, checked, source)
     yield "no test or validation row is a training row", partial(_apart, loaded)
     yield "reading a specification stays quick", partial(_light, path)
 
@@ -87,11 +87,11 @@ def _described(plugin: Plugin, loaded: Dataset) -> None:
     require(loaded.name == plugin.name, f"it calls itself '{loaded.name}', its plug-in '{plugin.name}'")
 
 
-def _counts(plugin: Plugin, options: Mapping[str, Any], source: Source) -> None:
+def _counts(plugin: Plugin, options: Any, source: Source) -> None:
     if plugin.name not in inventory.entries():
         raise Skipped("it has no ENTRY, so it declares no files")
     entry = inventory.entry(plugin.name)
-    edition = str(options.get("edition") or getattr(plugin.options(), "edition", ""))
+    edition = str(getattr(options, "edition", ""))
     editions = entry.declaration.editions
     require(edition in editions, f"edition '{edition}' of its options is not declared")
     declared, loaded = editions[edition].counts, entry.counts(edition, source)

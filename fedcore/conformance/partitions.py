@@ -124,6 +124,11 @@ def _holds_out(dealt: partial[Partition], options: Mapping[str, Any]) -> None:
     for more in ({"validation": 0.2}, {"validation": 0.2, "validation_from": "pool"}, FOLD):
         if any(key in options for key in more):
             raise Skipped("the options hold rows out themselves")
-        partition = dealt(**more)
+        try:
+            partition = dealt(**more)
+        except BrokenContract:
+            raise
+        except SpecError as refused:
+            raise Skipped(f"with {more}: {refused}") from None
         held_out = partition.held_out if more == FOLD else partition.validation
         require(len(held_out), f"with {more} nothing is held out")

@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -15,6 +16,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from fedcore.conformance import CheckResult, algorithms, check_results, data, partitions, register
 from fedcore.data import Source
+from fedcore.data.datasets.libsvm import VehicleOptions
 
 ROOT = Path(__file__).parents[2]
 ALGORITHM = '''
@@ -252,6 +254,7 @@ def of_partition(body: str, note: str, tmp_path: Path) -> dict[str, str]:
 
 def test_a_sound_partition_passes(tmp_path: Path) -> None:
     assert of_partition("pass", "'dealt'", tmp_path) == {}
+    assert failed(list(check_results(partitions.checks(plugins("partition")["iid"], {"clients": 2})))) == {}
 
 
 @pytest.mark.parametrize("fault", BROKEN_PARTITIONS)
@@ -350,6 +353,16 @@ def of_data(parts: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 def test_sound_data_pass(tmp_path: Path) -> None:
     assert of_data({}, tmp_path) == {}
+
+
+def test_an_option_without_a_default_is_no_fault() -> None:
+    class Asked(VehicleOptions):
+        edition: Literal["full", "demo"] = "demo"
+        asked: int
+
+    plugin = replace(plugins("data")["vehicle"], options=Asked)
+    found = list(check_results(data.checks(plugin, {"asked": 1}, Source(), Path(data.__file__))))
+    assert "its declared counts are what is loaded" not in failed(found)
 
 
 @pytest.mark.parametrize("fault", BROKEN_DATA)
