@@ -329,13 +329,14 @@ def test_the_credentialed_tables_are_joined(tmp_path: Path) -> None:
 
 
 def test_synthetic_labels_follow_each_clients_own_model() -> None:
-    options = synthetic.SyntheticOptions(clients=4, seed=5)
-    streams = Streams(5)
-    x, y = synthetic.client(options, streams, 2, 40)
-    np.testing.assert_array_equal(synthetic.client(options, streams, 2, 60)[0].shape, (60, 60))
-    again = synthetic.client(options, Streams(5), 2, 40)
-    np.testing.assert_array_equal(again[0], x)
-    np.testing.assert_array_equal(again[1], y)
+    x, y = synthetic.client(synthetic.SyntheticOptions(u=0.25, v=0.25), Streams(5), 2, 40)
+    drawn = Streams(5).get("synthetic/client", client=2)
+    mean_model, mean_x = drawn.normal(0, 0.5), drawn.normal(0, 0.5)
+    weight, bias = drawn.normal(mean_model, 1, (60, 10)), drawn.normal(mean_model, 1, 10)
+    centre = drawn.normal(mean_x, 1, 60)
+    features = centre + np.arange(1, 61) ** -0.6 * drawn.standard_normal((40, 60))
+    np.testing.assert_array_equal(x, features.astype(np.float32))
+    np.testing.assert_array_equal(y, (features @ weight + bias).argmax(axis=1))
     data = load("synthetic", clients=50)
     sizes = np.bincount(groups(data.train)) + np.bincount(groups(data.test))
     assert sizes.min() >= 50
@@ -343,7 +344,7 @@ def test_synthetic_labels_follow_each_clients_own_model() -> None:
     assert data.train.x.shape[1] == 60
 
 
-def test_synthetic_u_moves_models_apart_and_iid_does_not() -> None:
+def test_synthetic_v_moves_labels_apart_and_u_moves_all_classes_alike() -> None:
     def spread(**options: Any) -> float:
         data = load("synthetic", clients=40, size_sigma=0.5, seed=1, **options)
         shares = [np.bincount(data.train.y[groups(data.train) == k], minlength=10) for k in range(40)]
@@ -353,7 +354,7 @@ def test_synthetic_u_moves_models_apart_and_iid_does_not() -> None:
             )
         )
 
-    assert spread(iid=True) < 0.5 < spread(u=0, v=0) < 2
+    assert spread(iid=True) < 0.5 < spread(u=0, v=0) == spread(u=9, v=0) < spread(u=0, v=9) < 2
     assert load("synthetic", iid=True).note == "synthetic(iid), 30 clients"
 
 
