@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import mkdocs.config as mkdocs_config
     import pandas as pd
     import PIL.Image
+    import PIL.ImageOps
     import PIL.PngImagePlugin
     import plotly
     import pooch

@@ -30,13 +30,14 @@ PIXELS = 3 * 32 * 32
 SPEAKER = re.compile(r"^([A-Z][A-Za-z'\-., ]*)\t(.*)$")
 DIRECTION = re.compile(r"\[[^\]]*\]?")
 LARGEST = float(np.finfo(np.float32).max)
-WHOLE = r"\s*[-+]?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?\s*"  # no 007, which says less as a number
+WHOLE = r"\s*[-+]?(0|[1-9]\d*)(\.\d*)?([eE][-+]\d\d)?\s*"  # 1.00e+00 of a program; no 007, and no 1e3
+NAMELESS = (bytes, dict, list, np.ndarray)
 NO_SPEAKERS = ("ACT", "SCENE", "PROLOGUE", "EPILOGUE")
 
 
 def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
     """Read arrays by name; objects are refused."""
-    with _reading(path, "a readable npz archive"):
+    with reading(path, "a readable npz archive"):
         loaded = np.load(path, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise DataError(f"{path}: expected an npz archive with {', '.join(names)}, found one bare array")
@@ -48,7 +49,7 @@ def read_npz(path: Path, *names: str) -> tuple[NDArray[Any], ...]:
 
 
 @contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
+def reading(path: Path | str, what: str) -> Iterator[None]:
     """Make one line of whatever a library raises on bytes that are not ``what``."""
     try:
         yield
@@ -134,7 +135,7 @@ def namable(column: pd.Series[Any]) -> pd.Series[bool]:
     """Return which cells of a column are names or whole numbers [n]."""
     if column.dtype.kind == "f":
         return (column.abs().lt(2.0**53) & (column % 1 == 0)).fillna(False)
-    return column.notna()
+    return column.notna() & ~column.astype(object).map(lambda cell: isinstance(cell, NAMELESS))
 
 
 def _parquet(path: Path) -> bool:
@@ -143,9 +144,11 @@ def _parquet(path: Path) -> bool:
 
 
 def _read(path: Path, **how: Any) -> pd.DataFrame:
-    with _reading(path, "a readable table, csv in UTF-8 or parquet"):
+    with reading(path, "a readable table, csv in UTF-8 or parquet"):
         if _parquet(path):
-            return pd.read_parquet(path)
+            stored = pd.read_parquet(path)
+            named = [name for name in stored.index.names if name is not None]
+            return stored.reset_index(named) if named else stored
         frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)
         if how["header"] is not None:  # two rows: a longer second one is refused, not taken for an index
             names = pd.read_csv(path, nrows=2, dtype=str, **{**how, "header": None}).iloc[0].dropna()
@@ -173,12 +176,17 @@ def coded(ids: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
 
 
 def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None) -> NDArray[np.uint8]:
-    """Read an image file, or its content, into bytes [1 or 3, height, width], maybe resized."""
+    """Read an image file, or its content, into bytes [1 or 3, height, width], upright and maybe resized."""
     stored = path if content is None else io.BytesIO(content)
-    with _reading(path, "a readable image"), PIL.Image.open(stored) as image:
+    with reading(path, "a readable image"), PIL.Image.open(stored) as image:
         if image.mode.startswith(("I", "F")):
             raise DataError(f"{path}: pixels of mode {image.mode}, expected 8 bits a channel")
-        converted = image.convert("L" if image.mode in {"1", "L", "LA"} else "RGB")
+        if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":  # a camera's JPEG
+            raise DataError(f"{path}: {frames} pictures in one file, expected one")
+        if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
+            raise DataError(f"{path}: pixels that are transparent, expected none; lay it on a background")
+        upright = PIL.ImageOps.exif_transpose(image)
+        converted = upright.convert("L" if upright.mode in {"1", "L", "LA"} else "RGB")
         pixels = np.asarray(converted.resize(size[::-1]) if size else converted)
     return pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1)
 
@@ -223,7 +231,7 @@ def read_batch(
     path: Path, labels: bytes = b"labels", classes: int = 10
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read one batch of CIFAR-10, or of CIFAR-100: images [n, 3, 32, 32] (uint8) and labels [n] from 0."""
-    with _reading(path, "a CIFAR python batch"):
+    with reading(path, "a CIFAR python batch"):
         values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         x, y = np.asarray(values[b"data"]), np.asarray(values[labels])
     if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
@@ -237,7 +245,7 @@ def read_batch(
 
 def read_house_numbers(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read a file of SVHN: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9, which it has as 10."""
-    with _reading(path, "a MATLAB file of SVHN"):
+    with reading(path, "a MATLAB file of SVHN"):
         values = scipy.io.loadmat(path)
         x, y = values["X"].transpose(3, 2, 0, 1), values["y"].reshape(-1).astype(np.int64) % 10
     if x.dtype != np.uint8 or x.shape != (len(y), 3, 32, 32):
@@ -247,7 +255,7 @@ def read_house_numbers(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 def read_libsvm(path: Path, features: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Read a file into dense x [n, features], all finite, and the labels as they stand, one row or more."""
-    with _reading(path, "LIBSVM text"):
+    with reading(path, "LIBSVM text"):
         lines = path.read_text(encoding="ascii").splitlines()
     rows = [(number, tokens) for number, line in enumerate(lines, 1) if (tokens := line.split())]
     if not rows:
@@ -279,7 +287,7 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
     """
     samples: dict[str, tuple[list[Any], list[Any]]] = {}
     for path in paths:
-        with _reading(path, "LEAF json"):
+        with reading(path, "LEAF json"):
             values = json.loads(path.read_bytes())
             for user in values["users"]:
                 x, y = (values["user_data"][user][name] for name in "xy")
@@ -293,7 +301,7 @@ def read_leaf(paths: Iterable[Path]) -> dict[str, tuple[list[Any], list[Any]]]:
 def read_role_files(path: Path) -> dict[str, str]:
     """Read a tar of texts, one per role (LEAF's ``by_play_and_character``); nothing is unpacked to disk."""
     roles: dict[str, str] = {}
-    with _reading(path, "a tar of role texts"), tarfile.open(path) as archive:
+    with reading(path, "a tar of role texts"), tarfile.open(path) as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isfile() else None
             if content is not None and member.name.endswith(".txt"):
@@ -307,7 +315,7 @@ def read_moby(paths: Iterable[Path]) -> dict[str, str]:
     """Read the Moby text: ``SPEAKER<tab>line``, further lines start with a tab, directions in brackets."""
     roles: dict[str, list[str]] = {}
     for path in paths:
-        with _reading(path, "text"):
+        with reading(path, "text"):
             lines = path.read_text(encoding="utf-8").splitlines()
         starts = [row for row, line in enumerate(lines) if line.strip() == "DRAMATIS PERSONAE"]
         if not starts:
@@ -321,7 +329,7 @@ def read_moby(paths: Iterable[Path]) -> dict[str, str]:
 def read_tff(path: Path) -> dict[str, str]:
     """Read TensorFlow Federated's h5: ``examples/<PLAY_ROLE>/snippets``, joined in order."""
     h5py = optional("h5py", str(path), "install it or take another edition")
-    with _reading(path, "TensorFlow Federated's Shakespeare"), h5py.File(path) as archive:
+    with reading(path, "TensorFlow Federated's Shakespeare"), h5py.File(path) as archive:
         examples = archive["examples"]
         return {
             name: "\n".join(snippet.decode() for snippet in examples[name]["snippets"])

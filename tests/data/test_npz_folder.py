@@ -113,6 +113,13 @@ def test_a_mistake_is_named_with_its_file(folder: Path, name: str, x: Any, y: An
     assert "\n" not in str(raised.value)
 
 
+def test_a_test_file_that_is_a_client_s_too_is_refused(folder: Path) -> None:
+    (folder / "test.npz").unlink()
+    (folder / "test.npz").hardlink_to(folder / "clients" / "2.npz")
+    with pytest.raises(DataError, match=r"test\.npz: is the file clients/2\.npz too, expected other rows"):
+        load(folder)
+
+
 def test_what_is_missing_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.path: no folder"):
         load(tmp_path / "gone")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -31,6 +32,7 @@ TABLE = """ward,age,weight,outcome
 10,50,90,well
 9,60,100,ill
 """
+ROWS = np.ones((3, 1))
 RUN = {
     "model": {"name": "logistic"},
     "algorithm": {"name": "fedavg"},
@@ -91,14 +93,14 @@ def test_columns_of_names_become_a_feature_for_each_name_of_any_row(place: Path)
 
 
 def test_parquet_holds_the_same_as_csv(place: Path) -> None:
-    pd.read_csv("a.csv").to_parquet("a.parquet")
+    pd.read_csv("a.csv").set_index("ward").to_parquet("a.parquet")
     options = {"target": "outcome", "client": "ward"}
     same = load(name="table", path="a.parquet", **options).sha256()
     assert same == load(name="table", path="a.csv", **options).sha256()
 
 
 def test_a_share_of_the_rows_is_drawn_for_testing_by_its_seed(place: Path) -> None:
-    data = table(client="ward", test=0.5, features=["age"])
+    data = table(client="ward", test=0.5, seed=1, features=["age"])
     ages = sorted([*data.train.x.reshape(-1).tolist(), *data.test.x.reshape(-1).tolist()])
     assert ages == [30, 40, 50, 60]
     assert data.test.groups is not None
@@ -189,9 +191,10 @@ def test_a_wrong_cell_is_named_with_its_column_and_row(
     ("cells", "names"),
     [
         (("007", "7", "1e2", "100"), ("007", "100", "1e2", "7")),
+        (("1e3", "10e2", "100e1"), ("100e1", "10e2", "1e3")),
         (("007", "7", "10"), ("007", "7", "10")),
         (("12.0", "12", " 3"), ("3", "12")),
-        (("1e0", "1.000e+01", "+2"), ("1", "2", "10")),
+        (("1.000e+00", "1.000e+01", "+2"), ("1", "2", "10")),
         (("-10", "2", "-2"), ("-10", "-2", "2")),
         (("NA", "None", "DE"), ("DE", "NA", "None")),
         (("True", "False"), ("0", "1")),
@@ -201,7 +204,7 @@ def test_names_in_a_csv_stay_as_they_are_written(
     place: Path, cells: tuple[str, ...], names: tuple[str, ...]
 ) -> None:
     Path("c.csv").write_text(
-        "x,y,c\n" + "".join(f"{row},{row % 2},{cell}\n" for row, cell in enumerate(cells))
+        "x,y,c\n" + "".join(f"{row},{row % 2},{cell}\n" for row, cell in enumerate(cells * 2))
     )
     data = load(name="table", path="c.csv", target="y", client="c")
     assert data.group_names == names
@@ -231,9 +234,24 @@ def test_labels_with_a_sign_are_in_the_order_of_numbers(place: Path) -> None:
 
 def test_a_test_row_of_a_class_that_no_training_row_has_is_named(place: Path) -> None:
     Path("b.csv").write_text("outcome,weight,age\nill,1,2\nsick,1,2\n")
-    message = r"b\.csv: column 'outcome', row 2: 'sick', expected a class of the training rows in a\.csv"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"^data\.test: b\.csv: rows of class sick, which no training row"):
         table(test="b.csv", features=["age"])
+    with pytest.raises(DataError, match=r"data\.test: 0\.5: rows of class well, which no training"):
+        table(test=0.5)
+
+
+def test_a_column_without_a_name_is_no_feature_unless_it_is_named(place: Path) -> None:
+    pd.read_csv("a.csv").to_csv("a.csv")
+    with pytest.raises(DataError, match=r"^a\.csv: column 1 has no name; name it, or data\.features$"):
+        table(client="ward", test="b.csv")
+    assert table(client="ward", test="b.csv", features=["age", "weight"]).train.x.shape == (4, 2)
+
+
+@pytest.mark.parametrize("ward", [b"x", ["x"]])
+def test_a_client_s_name_is_text_or_a_number(place: Path, ward: Any) -> None:
+    pd.DataFrame({"age": [1, 2], "outcome": ["ill", "well"], "ward": [ward] * 2}).to_parquet("a.parquet")
+    with pytest.raises(DataError, match=r"'ward', row 1: .*'x'.*, expected a whole number or a name"):
+        load(name="table", path="a.parquet", target="outcome", client="ward", test="b.csv")
 
 
 def test_a_test_file_that_is_the_training_file_by_another_name_is_refused(place: Path) -> None:
@@ -273,13 +291,14 @@ def test_a_test_folder_inside_the_training_folder_is_refused(place: Path) -> Non
 
 def test_linked_folders_of_images_are_read_and_hidden_ones_are_not(place: Path) -> None:
     picture(place / "own" / "cat" / "1.png", (0, 0, 0))
-    picture(place / "birds" / "2.png", (9, 0, 0))
+    for name in "23":
+        picture(place / "birds" / f"{name}.png", (9, 0, 0))
     picture(place / "own" / ".checkpoints" / "1.png", (0, 0, 0))
     picture(place / "own" / "cat" / ".hidden.png", (0, 0, 0))
     (place / "own" / "bird").symlink_to(place / "birds")
     (place / "birds" / "up").symlink_to(place / "own")
-    data = load(name="folder", path="own", test=0.5)
-    assert (len(data.train) + len(data.test), data.classes) == (2, 2)
+    data = load(name="folder", path="own", test=0.2)
+    assert (len(data.train) + len(data.test), data.classes) == (3, 2)
 
 
 def test_scaled_numbers_fit_into_float32(place: Path) -> None:
@@ -327,7 +346,7 @@ def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_eac
     assert data.train.x[:, 0, 0, 0].tolist() == pytest.approx([0, 1, 0.2, 0.4])
     assert (data.train.x[:, 2] == 1).all()
     assert (data.train.y.tolist(), data.group_names) == ([0, 1, 0, 1], ("x", "y"))
-    assert load(name="folder", path="own/x", test=0.5).group_names == ()
+    assert load(name="folder", path="own/x", test="tests/x").group_names == ()
     for file in (place / "own").rglob("*.png"):
         Image.open(file).convert("L").save(file)
     grey = load(name="folder", path="own", size=[4, 5], scaling="standard")
@@ -343,6 +362,9 @@ def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
     wide.write_bytes(b"\x89PNG nonsense")
     with pytest.raises(DataError, match=r"2\.png: not a readable image"):
         load(name="folder", path="own")
+    Path("t.csv").write_text("image,y\nown/cat/1.png,0\n,1\n")
+    with pytest.raises(DataError, match=r"t\.csv: column 'image', row 2: an empty cell, expected an image"):
+        load(name="table", path="t.csv", target="y", image="image")
     with pytest.raises(DataError, match="own/cat: no images in folders, expected <class>/<image> or"):
         load(name="folder", path="own/cat")
     picture(place / "own" / "dog" / "far" / "3.png", (0, 0, 0))
@@ -474,6 +496,13 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
             "data 'm': rows: got 3 arrays, expected x and y",
         ),
         ({"test": (np.ones((3, 1)),)}, "data 'm': test: got 1 arrays, expected x and y"),
+        ({"rows": np.ones((2, 2))}, "data 'm': rows: got ndarray, expected x and y"),
+        ({"rows": None}, "data 'm': rows: got NoneType, expected x and y"),
+        ({"rows": ([[1, 2], [3]], [0, 1])}, r"data 'm': rows: not arrays \(ValueError: "),
+        ({"rows": (torch.eye(2, requires_grad=True), [0, 1])}, r"data 'm': rows: not arrays \(RuntimeError"),
+        ({"clients": [[1], [2, 3], [4]]}, r"data 'm': clients: not an array \(ValueError: "),
+        ({"test": (ROWS[1:], [0, 1])}, "data 'm': test: rows of the training rows' array, expected others"),
+        ({"test": (np.ones((1, 1)), [2])}, "data 'm', test: rows of class 2, which no training row has"),
         ({"rows": (np.full((3, 1), -1e39), np.zeros(3))}, "data 'm': x has a number that float32 can't hold"),
         ({"clients": [1]}, "data 'm': 1 clients, expected one for each of 3 rows"),
         ({"rows": (np.full((3, 1), np.nan), np.zeros(3))}, r"data 'm': x has nan or inf \(first in row 0\)"),
@@ -493,7 +522,7 @@ def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.Monkey
 )
 def test_wrong_arrays_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        fedcore.from_arrays("m", **{"rows": (np.ones((3, 1)), np.array([0, 1, 0])), **more})
+        fedcore.from_arrays("m", **{"rows": (ROWS, np.array([0, 1, 0])), **more})
 
 
 @pytest.mark.parametrize("clients", [[10.0, 9.0, 2.0], np.array([10, 9, 2]), [np.int64(10), 9, "2"]])
@@ -517,6 +546,23 @@ def test_images_of_more_than_8_bits_are_refused(tmp_path: Path, mode: str) -> No
     Image.fromarray(pixels).save(path)
     with pytest.raises(DataError, match=f"x.tiff: pixels of mode {mode}, expected 8 bits a channel"):
         read_picture(path, None, None)
+
+
+def test_an_image_is_upright_opaque_and_one(tmp_path: Path) -> None:
+    path, exif = tmp_path / "x.png", Image.Exif()
+    wide = Image.new("RGB", (4, 2))
+    exif[0x0112] = 6  # turned by a quarter
+    wide.save(path, exif=exif)
+    assert read_picture(path, None, None).shape == (3, 4, 2)
+    for mode, colour in (("RGBA", (0, 0, 0, 255)), ("LA", (9, 255))):
+        Image.new(mode, (4, 2), colour).save(path)
+        assert read_picture(path, None, None).shape[1:] == (2, 4)
+        Image.new(mode, (4, 2), (*colour[:-1], 254)).save(path)
+        with pytest.raises(DataError, match=r"x\.png: pixels that are transparent, expected none"):
+            read_picture(path, None, None)
+    wide.save(tmp_path / "x.tiff", save_all=True, append_images=[wide])
+    with pytest.raises(DataError, match=r"x\.tiff: 2 pictures in one file, expected one"):
+        read_picture(tmp_path / "x.tiff", None, None)
 
 
 def test_an_empty_cell_of_a_nullable_column_is_named(place: Path) -> None:

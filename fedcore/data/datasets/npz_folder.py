@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os.path import isdir
+from os.path import isdir, samefile
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
     test = _read_like(folder / "test.npz", files[0], like, options.vocabulary)
     optional = folder / "validation.npz"
     validation = _read_like(optional, files[0], like, options.vocabulary) if optional.is_file() else None
+    if same := [file for file in files if samefile(file, folder / "test.npz")]:
+        raise DataError(f"{folder}/test.npz: is the file clients/{same[0].name} too, expected other rows")
     parts = [train, test, *([validation] if validation else [])]
     classes = 1 + int(max(part.y.max() for part in parts))
     note = f"{len(files)} clients of {folder.name}"

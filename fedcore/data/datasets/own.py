@@ -23,7 +23,7 @@ from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz_folder import Arrays, checked
-from fedcore.data.readers import coded, columns, namable, numbers, read_picture, read_table, refuse
+from fedcore.data.readers import coded, columns, namable, numbers, read_picture, read_table, reading, refuse
 from fedcore.data.standardise import SCALINGS
 
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
@@ -98,7 +98,8 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
     def read(path: str) -> Any:
         frame = read_table(Path(path), (), names=(options.target, options.client, *options.categories))
         if options.image in frame:
-            frame[options.image] = [str(Path(path).parent / str(name)) for name in frame[options.image]]
+            beside = Path(path).parent.joinpath
+            frame[options.image] = frame[options.image].map(lambda name: str(beside(str(name))), "ignore")
         return frame
 
     return _load("table", options.path, options, read, _same_files)
@@ -176,27 +177,29 @@ def from_arrays(
         clients: whose row it is [n]: natural clients.
 
     Raises:
-        DataError: shapes do not fit, a number is not finite, a label is no whole number from 0 on, or a share
-            is not between 0 and 1.
+        DataError: shapes do not fit, a number is not finite, a label is no whole number from 0 on, a share
+            is not between 0 and 1, or test rows are training rows or of classes that these lack.
     """
     where = f"data '{name}'"
     if not isinstance(test, tuple | list) and not (isinstance(test, Real) and 0 < test < 1):
         raise DataError(f"{where}: test: got {shown(test)}, expected test rows, or a share between 0 and 1")
-    for use, pair in {"rows": rows, "test": test}.items():
-        if isinstance(pair, tuple | list) and len(pair) != 2:
-            raise DataError(f"{where}: {use}: got {len(pair)} arrays, expected x and y")
     groups, names = (None, ()) if clients is None else _of_memory(where, clients)
-    train = Rows(*checked(f"data '{name}'", *map(np.asarray, rows)), groups)
+    given = _pair(where, "rows", rows)
+    train = Rows(*checked(where, *given), groups)
     if groups is not None and len(groups) != len(train):
-        raise DataError(f"data '{name}': {len(groups)} clients, expected one for each of {len(train)} rows")
+        raise DataError(f"{where}: {len(groups)} clients, expected one for each of {len(train)} rows")
     if isinstance(test, Real):
         train, tested = train.split(float(test))
     else:
-        tested = Rows(*checked(f"data '{name}', test", *map(np.asarray, test)))
+        apart = _pair(where, "test", test)
+        if np.shares_memory(given[0], apart[0]):
+            raise DataError(f"{where}: test: rows of the training rows' array, expected others or a share")
+        tested = Rows(*checked(f"{where}, test", *apart))
     if not len(train) or not len(tested) or train.x.shape[1:] != tested.x.shape[1:]:
         shapes = f"{list(train.x.shape)} and {list(tested.x.shape)}"
-        raise DataError(f"data '{name}': training and test rows {shapes}, expected some of one shape")
-    dataset = _dataset(name, train, tested, 1 + int(max(train.y.max(), tested.y.max())), "in memory", names)
+        raise DataError(f"{where}: training and test rows {shapes}, expected some of one shape")
+    _refuse_unseen(f"{where}, test", train, tested)
+    dataset = _dataset(name, train, tested, 1 + int(train.y.max()), "in memory", names)
 
     class ArrayOptions(Options):
         """``sha256``: that of the arrays, so that other arrays make other specifications."""
@@ -206,9 +209,20 @@ def from_arrays(
     return Plugin(name, ArrayOptions, lambda options, source: dataset, "arrays in memory", "own")
 
 
+def _pair(where: str, use: str, pair: object) -> Arrays:
+    """Return x and y as arrays; refuse what is no pair of them."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        found = f"{len(pair)} arrays" if isinstance(pair, tuple | list) else type(pair).__name__
+        raise DataError(f"{where}: {use}: got {found}, expected x and y")
+    with reading(f"{where}: {use}", "arrays"):
+        return np.asarray(pair[0]), np.asarray(pair[1])
+
+
 def _of_memory(where: str, clients: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return whose row it is as indices, and the clients' names in order, as of a table's column."""
-    if (ids := np.asarray(clients)).ndim != 1:
+    with reading(f"{where}: clients", "an array"):
+        ids = np.asarray(clients)
+    if ids.ndim != 1:
         raise DataError(f"{where}: clients of shape {list(ids.shape)}, expected one for each row")
     groups, names = _coded({where: pd.DataFrame({"clients": ids})}, "clients")
     return groups[where], names
@@ -225,6 +239,9 @@ def _load(
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
     inputs = list(dict.fromkeys([*inputs, *options.categories]))
+    for key in () if options.features else inputs:
+        if unnamed := re.fullmatch(r"Unnamed: (\d+)", str(key)):
+            raise DataError(f"{place}: column {int(unnamed[1]) + 1} has no name; name it, or data.features")
     for where, frame in frames.items():
         columns(where, frame, [target, *inputs, *([client] if client and where == place else [])])
         if not len(frame) or not inputs:
@@ -235,15 +252,21 @@ def _load(
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
-    for where, frame in frames.items():
-        refuse(where, frame[target], ~np.isin(y[where], y[place]), f"a class of the training rows in {place}")
     groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
     make = partial(_pictures, options) if options.image else numbers
     rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
     train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
+    _refuse_unseen(f"data.test: {test}", train, tested, classes)
     train_x, test_x = _scaled(options.scaling, train.x, tested.x)
     train, tested = replace(train, x=train_x), replace(tested, x=test_x)
     return _dataset(name, train, tested, len(classes), f"of {Path(options.path).name}", clients)
+
+
+def _refuse_unseen(where: str, train: Rows, test: Rows, names: Sequence[str] = ()) -> None:
+    """Refuse test rows of a class that no training row has; ``names`` are the classes'."""
+    for label in np.setdiff1d(test.y, train.y)[:1]:
+        name = names[label] if names else label
+        raise DataError(f"{where}: rows of class {name}, which no training row has")
 
 
 def _same_files(place: str, test: str) -> bool:
@@ -280,7 +303,8 @@ def _dataset(name: str, train: Rows, test: Rows, classes: int, origin: str, ids:
 def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray[np.uint8]:
     """Return the images that a column names, or holds as the hub's data sets do [n, channels, h, w]."""
     arrays: list[NDArray[np.uint8]] = []
-    for row, cell in enumerate(frame.iloc[:, 0]):
+    refuse(where, column := frame.iloc[:, 0], column.isna(), "an image")
+    for row, cell in enumerate(column):
         picture = cell if isinstance(cell, dict) else {"path": cell}
         path = Path(str(picture["path"] or f"{where}, row {row + 1}"))
         arrays.append(read_picture(path, options.size, picture.get("bytes")))
