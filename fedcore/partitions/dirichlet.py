@@ -21,6 +21,7 @@ OWN_KEYS = {
     "capped": ("by_class_min",),
     "shuffled": ("fedomw",),
     "legacy_seed": ("fedomw",),
+    "retries": ("by_class_min", "fedomw"),
 }
 
 
@@ -39,7 +40,7 @@ def by_class(
     floating-point error from moving a row to a client of proportion 0; scripts for the legacy generator
     have no slack, and neither has this with it.
 
-    Source: Hsu, Qi and Brown 2019; NIID-Bench (Li et al. 2022), which is capped.
+    Source: Yurochkin et al. 2019; NIID-Bench (Li et al. 2022), which is capped.
     """
     classes = [np.flatnonzero(labels == label).astype(np.int64) for label in np.unique(labels)]
     counts = np.zeros((len(classes), clients), dtype=np.int64)
@@ -87,7 +88,8 @@ def by_class_min(
 def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
     """Give clients of equal size label proportions drawn from Dirichlet(alpha) over labels.
 
-    Source: Yurochkin et al. 2019; Hsu, Qi and Brown 2019, who draw rows without replacement.
+    Source: Hsu, Qi and Brown 2019; their alpha is this one times the number of classes, where classes are
+    equally frequent.
     """
     proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
     return deal(labels, partitions.even(len(labels), clients), proportions, rng)
@@ -211,8 +213,8 @@ class Options(PartitionOptions):
     @model_validator(mode="after")
     def _own_keys_only(self) -> Self:
         for key, allowed in OWN_KEYS.items():
-            given = getattr(self, key)
-            if given is not None and given is not False and self.convention not in allowed:
+            given = getattr(self, key) != type(self).model_fields[key].default
+            if given and self.convention not in allowed:
                 raise ValueError(f"{key}: only for convention {' or '.join(allowed)}, not {self.convention}")
         return self
 
@@ -239,6 +241,6 @@ PLUGIN = Plugin(
     options=Options,
     build=build,
     summary="Dirichlet skew by one of six named conventions.",
-    source="Hsu et al. 2019; NIID-Bench; RADFed, section IV-A; ComFed, section V; FedOMW, section 5.1",
+    source="Yurochkin et al. 2019; Hsu et al. 2019; NIID-Bench; RADFed, IV-A; ComFed, V; FedOMW, 5.1",
     released="fedomw: shuffled with legacy_seed 2020, so that labels are IID and sizes alone are skewed",
 )

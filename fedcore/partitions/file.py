@@ -114,7 +114,7 @@ def refuse_other(path: Path, origin: dict[str, Any], expected: dict[str, Any]) -
 
 
 class Options(PartitionOptions):
-    """Where the lists are.
+    """Where the lists are; their row numbers count the training rows, from 0.
 
     Attributes:
         rows: one list of row numbers a client, in the specification itself.
@@ -149,7 +149,9 @@ def from_lists(lists: object, total: int, drop_rest: bool, where: str) -> Partit
         if not isinstance(rows, list | tuple) or any(type(row) is not int or row < 0 for row in rows):
             raise SpecError(f"{where}: client {client}: expected a list of row numbers")
         if rows and max(rows) >= total:
-            raise SpecError(f"{where}: client {client}: row {max(rows)}, but the data have {total} rows")
+            raise SpecError(
+                f"{where}: client {client}: row {max(rows)}, but the data have {total} training rows"
+            )
     clients = tuple(np.array(rows, dtype=np.int64) for rows in lists)
     rest = np.setdiff1d(np.arange(total), np.concatenate(clients))
     if len(rest) and not drop_rest:

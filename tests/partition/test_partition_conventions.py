@@ -316,6 +316,11 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "dirichlet",
+        {"clients": 3, "alpha": 1, "convention": "by_class", "retries": 3},
+        "retries: only for convention by_class_min or fedomw, not by_class",
+    ),
+    (
+        "dirichlet",
         {"clients": 101, "alpha": 1, "convention": "by_class_min"},
         "partition.min_rows: got 10 for 101 clients, expected at most 9 (there are 1000 rows)",
     ),
@@ -347,7 +352,11 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         {"clients": 5, "alpha": 1e-5, "convention": "fedomw", "legacy_seed": 1},
         "partition: shares are beyond the range of numbers",
     ),
-    ("file", {"rows": [[0, 1000]]}, "partition.rows: client 0: row 1000, but the data have 1000 rows"),
+    (
+        "file",
+        {"rows": [[0, 1000]]},
+        "partition.rows: client 0: row 1000, but the data have 1000 training rows",
+    ),
     ("file", {"rows": [[0, 1]]}, "partition.rows: 998 rows are in no list (the first is 2)"),
     ("file", {"rows": [[0, 1], [1]], "drop_rest": True}, "partition 'file': row 1 is held more than once"),
     ("file", {"path": "/no/such.json"}, "partition.path: no such file: '/no/such.json'"),

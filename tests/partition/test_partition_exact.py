@@ -528,7 +528,7 @@ def test_what_lists_leave_out_and_what_is_wrong_with_them() -> None:
     assert split.note == "2 clients from lists; 2 rows left out"
     assert split_data(data, "file", rows=[[4, 0], [2, 1, 3]]).note == "2 clients from lists"
     for rows, message in (
-        ([[0, 1], [5]], "client 1: row 5, but the data have 5 rows"),
+        ([[0, 1], [5]], "client 1: row 5, but the data have 5 training rows"),
         ([[0, 1], [2]], r"2 rows are in no list \(the first is 3\); set drop_rest"),
     ):
         with pytest.raises(SpecError, match=rf"partition\.rows: {message}"):
