@@ -48,6 +48,9 @@ class Fold(Options):
 class PartitionOptions(Options):
     """The keys that every partition understands.
 
+    ``validation`` of the pool, ``selection`` and ``test`` are cut in this order from one permutation: each
+    moves the next, so methods to be compared need the same shares.
+
     Attributes:
         seed: a seed of its own, so that repetitions share one partition; None takes the run's seed.
         validation: fraction of the rows that the server holds out for validation; DL-opt and FedOMW train

@@ -138,14 +138,18 @@ def _after_pool(plugin: Plugin, options: PartitionOptions, dataset: Dataset, str
     """Take validation, selection and test rows out of all rows first, then partition the others."""
     total = len(dataset.train)
     shares = options.from_pool()
-    ends = np.cumsum([floor_share(share, total) for share in shares.values()])
+    sizes = [floor_share(share, total) for share in shares.values()]
+    for name, size in zip(shares, sizes, strict=True):
+        if name != "validation" and shares[name] and not size:
+            raise SpecError(f"partition.{name}: got {shares[name]:g}, which is no row of {total}")
+    ends = np.cumsum(sizes)
     validation, selection, test, kept = np.split(streams.get("partition/validation").permutation(total), ends)
     kept = np.sort(kept)
     features = {key: column[kept] for key, column in dataset.client_features.items()}
     rest = replace(dataset, train=dataset.train.take(kept), client_features=features)
     inner = _each(_built(plugin, options, rest, streams), lambda rows: kept[rows])
     tested = [] if inner.test is None else [inner.test]
-    notes = (f"; {share:.0%} of all rows held out for {name}" for name, share in shares.items() if share)
+    notes = (f"; {100 * share:g}% of all rows held out for {name}" for name, share in shares.items() if share)
     return replace(
         inner,
         validation=joined([validation, inner.validation]),
@@ -162,7 +166,7 @@ def _hold_out(partition: Partition, share: float, streams: Streams) -> Partition
         count = floor_share(share, len(rows))
         taken.append(order[:count])
         kept.append(order[count:])
-    note = f"{partition.note}; {share:.0%} of each client's rows held out for validation"
+    note = f"{partition.note}; {100 * share:g}% of each client's rows held out for validation"
     return replace(partition, clients=tuple(kept), validation=np.concatenate(taken), note=note)
 
 

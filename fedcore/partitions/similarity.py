@@ -49,7 +49,7 @@ def build_iid(options: IidOptions, dataset: Dataset, rng: np.random.Generator) -
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Split the training rows by label similarity."""
     clients = similarity(dataset.train.y, options.clients, options.similarity, rng)
-    return Partition(clients=tuple(clients), note=f"similarity {options.similarity:.0%}, equal sizes")
+    return Partition(clients=tuple(clients), note=f"similarity {100 * options.similarity:g}%, equal sizes")
 
 
 PLUGINS = (

@@ -47,6 +47,8 @@ def test_what_is_held_out_for_validation_alone_stays_as_it_was() -> None:
     with_sets = split_data(DATA, "iid", clients=8, **SETS)
     assert alone.validation.tolist() == with_sets.validation.tolist()
     assert alone.note.endswith("; 5% of all rows held out for validation")
+    fine = split_data(DATA, "similarity", clients=8, similarity=0.004, validation=0.016)
+    assert fine.note == "similarity 0.4%, equal sizes; 1.6% of each client's rows held out for validation"
 
 
 def test_rows_of_each_client_may_be_held_out_beside_the_pools() -> None:
@@ -72,6 +74,7 @@ def test_a_file_keeps_them(tmp_path: Path) -> None:
         ({"selection": 0.5, "test": 0.5}, "got 1 of all rows held out, expected less than 1"),
         ({"selection": 0.1, "fold": {"index": 0}}, "selection and test take rows, fold takes whole clients"),
         ({"selection": 1.0}, "selection: .*less than 1"),
+        ({"test": 0.004}, "partition.test: got 0.004, which is no row of 200"),
         ({"noise": -1.0}, "noise: .*greater than or equal to 0"),
     ],
 )
