@@ -1,6 +1,7 @@
 """All pages of results: Markdown with parts in HTML, and the data that their scripts ask for."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from fedcore.base.files import canonical_json
 from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
+from pipeline.claims.readings import HOLDS
 from pipeline.fidelity.scoreboard import claims, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
@@ -30,7 +32,14 @@ READINGS = {
 }
 # From which share of the measured cells on a paper is called so; below the last one's, see ``_verdict``.
 VERDICTS = ((2 / 3, "mostly near"), (1 / 3, "partly near"), (0, "mostly not near"))
-LITTLE, LEAST = "too little measured", 1 / 4
+LITTLE, LEAST = "too little measured", 1 / 4  # of the cells that are published
+# What is said of a claim, by its answers under the paper's readings.
+STANDINGS = {
+    frozenset({True}): "reproduced",
+    frozenset({False}): "refuted",
+    frozenset({True, False}): "reproduced in one reading, refuted in another",
+    frozenset(): "not decided by runs",
+}
 TOLD = re.compile(r"^\| .*?\(pipeline/papers/(\w+)/README\.md\).*? \| (.*) \| (.*) \|$", re.MULTILINE)
 PART = re.compile(r'<div data-part="(\d+)"></div>')
 
@@ -118,8 +127,13 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
 def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
     folder = root / REFERENCE
     lines = scoreboard(folder, [key]).to_dict("records")
-    best = max(lines, key=lambda line: (_verdict(line) != LITTLE, line["near"] / (line["measured"] or 1)))
+    whole = lines[0]["published"]  # in the text's reading
+    enough = [line for line in lines if _verdict(line, whole) != LITTLE]
+    best = max(
+        enough or lines, key=lambda line: (_nearness(line) if enough else line["measured"], line["near"])
+    )
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
+    counts = Counter(_standing(verdicts) for _, verdicts in judged.groupby("id")["verdict"])
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
@@ -131,11 +145,12 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "key": key,
         "paper": targets[0].declared,
         "best": best,
-        "verdict": _verdict(best),
+        "verdict": _verdict(best, whole),
         "lines": lines,
         "said": READINGS,
         "told": summaries().get(key),
         "claims": judged.drop_duplicates(["target", "id"]),
+        "counts": {words: counts[words] for words in STANDINGS.values() if counts[words]},
         "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
         "kept": len(targets) - len(missing),
         "missing": [
@@ -149,10 +164,19 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     }
 
 
-def _verdict(line: Mapping[Any, Any]) -> str:
-    if line["measured"] < LEAST * line["published"] or not line["measured"]:
+def _verdict(line: Mapping[Any, Any], whole: int) -> str:
+    if line["measured"] < LEAST * whole or not line["measured"]:
         return LITTLE
-    return next(word for least, word in VERDICTS if line["near"] >= least * line["measured"])
+    return next(word for least, word in VERDICTS if _nearness(line) >= least)
+
+
+def _nearness(line: Mapping[Any, Any]) -> float:
+    return float(line["near"] / line["measured"])
+
+
+def _standing(verdicts: Iterable[str]) -> str:
+    """Say in a word what a claim's verdicts under all readings come to."""
+    return STANDINGS[frozenset(HOLDS[verdict] for verdict in verdicts if verdict in HOLDS)]
 
 
 def summaries() -> dict[str, tuple[str, str]]:
