@@ -25,7 +25,7 @@ PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", 
 ANSWERS = ["within_margin", "within_interval"]
 CELLS = ["paper", "target", "beside", "variant", "row", "column", "unit", *PUBLISHED, *MEASURED]
 CELLS += ["difference", *ANSWERS, "methods", "tau", "scale", "verdict"]
-TABLES = ["paper", "target", "variant", "cells", "compared", *ANSWERS, "tau"]
+TABLES = ["paper", "target", "variant", "cells", "compared", "near", "judged", "within_interval", "tau"]
 CLAIMS = ["paper", "id", "statement", "text", "source", "target"]
 CLAIMS += ["scale", "verdict", "detail", "so_far", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
@@ -38,8 +38,8 @@ Reports = Mapping[tuple[str, str], "pd.DataFrame"]
 class Board:
     """What the board shows at a scale: lines of published cells and tables, each by variant, and of claims.
 
-    Columns are as in ``CELLS``, ``TABLES`` and ``CLAIMS``. Of tables, ``within_margin`` and
-    ``within_interval`` are shares, and ``tau`` is the mean over columns.
+    Columns are as in ``CELLS``, ``TABLES`` and ``CLAIMS``. Of tables, ``near`` of the ``judged`` cells lie
+    within the margin, ``within_interval`` is a share, and ``tau`` is the mean over columns.
     """
 
     scale: str
@@ -133,11 +133,12 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
         variant=("variant", "max"),
         cells=("row", "size"),
         compared=("mean", "count"),
-        within_margin=("within_margin", "mean"),
+        near=("within_margin", "sum"),
+        judged=("within_margin", "count"),
         within_interval=("within_interval", "mean"),
     )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
-    return table.join(tau).reset_index().astype(dict.fromkeys(ANSWERS, float))[TABLES]
+    return table.join(tau).reset_index().astype({"near": int, "within_interval": float})[TABLES]
 
 
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:

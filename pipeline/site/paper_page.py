@@ -90,9 +90,12 @@ def _unknown(shown: TargetStatus) -> str:
 
 def _standing(shown: TargetStatus) -> str:
     if shown.reference:
-        words = [] if shown.frame is None else [*shown.frame.get("verdict", ())]
-        near, far = words.count(AGREES), words.count(DIFFERS)
-        counted = [f"{near} of {near + far} cells near"] if near + far else []
+        frame = shown.frame
+        compared = frame is not None and "difference" in frame
+        words = [*frame.dropna(subset="difference")["verdict"]] if compared else []
+        near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
+        others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
+        counted = [f"{near} of {judged} judged cells near{others}"] if judged else []
         return ", ".join([*counted, shown.numbers])
     needed = len(shown.runs)
     parts = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]

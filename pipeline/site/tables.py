@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.targets import Cell, Column
-from pipeline.reports.agreement import Agreement
+from pipeline.fidelity.board import NOT_JUDGED
+from pipeline.reports.agreement import ON_STAND_IN, Agreement
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.render import in_print
@@ -23,7 +24,9 @@ LEVELS = {
     0: ("near", "≈", "within the margin"),
     1: ("above", "▲", "above"),
     2: ("far-above", "▲▲", f"above by more than {FAR} margins"),
+    None: ("not-judged", "◦", "not judged, as on a part of the data"),
 }
+UNJUDGED = {"", ON_STAND_IN, NOT_JUDGED}  # verdicts
 Line = Mapping[Hashable, Any]
 
 
@@ -31,7 +34,7 @@ class Distance(NamedTuple):
     """How far a cell is from the published number.
 
     Attributes:
-        kind: the name of its style, from far-below to far-above.
+        kind: the name of its style, from far-below to far-above, or not-judged.
         mark: a sign that says the same without colour.
         text: the difference in print.
     """
@@ -80,7 +83,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
         return None
     level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
     level = level if agreement.difference > 0 else -level
-    kind, mark, _ = LEVELS[level]
+    kind, mark, _ = LEVELS[None if line.get("verdict") in UNJUDGED else level]
     return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
@@ -105,4 +108,6 @@ def _remark(line: Line) -> str:
 
 def _legend(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
     rule = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
-    return [(kind, mark, text if step else f"{text} ({rule})") for step, (kind, mark, text) in LEVELS.items()]
+    return [
+        (kind, mark, f"{text} ({rule})" if step == 0 else text) for step, (kind, mark, text) in LEVELS.items()
+    ]

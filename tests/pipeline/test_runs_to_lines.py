@@ -421,14 +421,16 @@ def test_a_tables_agreement_worked_out_by_hand() -> None:
     """Near: a (.5 off), c (1 off) of three in x, a (2 off, two deviations) of two in y: 3 of 5."""
     frame = summary(agreement_frame()).set_index("target")
     assert list(frame.columns) == [
-        *("paper", "variant", "cells", "compared", "within_margin", "within_interval", "tau"),
+        *("paper", "variant", "cells", "compared", "near", "judged", "within_interval", "tau"),
     ]
     assert frame.loc["t", "cells"] == 6
     assert frame.loc["t", "compared"] == 5
-    assert frame.loc["t", "within_margin"] == pytest.approx(3 / 5)
+    assert frame.loc["t", ["near", "judged"]].tolist() == [3, 5]
     assert frame.loc["t", "within_interval"] == pytest.approx(2 / 4)
     assert frame.loc["t", "tau"] == pytest.approx((1 - 1) / 2)
-    assert one_line(frame, "u")[["cells", "compared", "within_margin", "within_interval"]].tolist() == [1] * 4
+    assert (
+        one_line(frame, "u")[["cells", "compared", "near", "judged", "within_interval"]].tolist() == [1] * 5
+    )
     assert math.isnan(frame["tau"]["u"])
     assert summary(agreement_frame(), 0.2).set_index("target").loc["t", "within_interval"] == 0
 

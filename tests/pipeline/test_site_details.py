@@ -17,6 +17,7 @@ from fedcore.base.errors import FedcoreError
 from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
+from pipeline.claims.ledger import ledger
 from pipeline.papers import build_catalogue
 from pipeline.reports import style
 from pipeline.reports.results import read_history
@@ -24,6 +25,7 @@ from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
 from pipeline.site.survey import TargetStatus
+from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
 
 CONFIG = parameters() | {"primary_paper": "rfedavg", "scale": "demo"}
@@ -190,3 +192,20 @@ def test_runs_that_end_at_a_target_take_at_most_their_guess(paper: str, target: 
     cost = cost_of([TargetStatus(**vars(sources), frame=None, files={})], Guesses())
     assert cost["needed"] > 1
     assert str(cost["time"]).startswith(said)
+
+
+def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
+    shown: Any = SimpleNamespace(paper="radfed", kept=True, runs=[], target=SimpleNamespace(kind="table"))
+    shown.declared, shown.files = None, {}
+    survey: Any = SimpleNamespace(reference=[shown], evidence={}, own={})
+    unused: Any = None
+    answer = _answer("radfed", survey, HOME, unused)
+    assert sum(answer["counts"].values()) == len(ledger("radfed")) > 0
+    assert answer["verdict"] == "too little measured", "15 cells of partitions, of 146"
+
+
+def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
+    line = {"mean": 70.0, "published_mean": 95.0, "published_std": 1.0, "verdict": "on stand-in data"}
+    apart = distance(line, "percent")
+    assert apart is not None
+    assert (apart.kind, apart.text) == ("not-judged", "−25.00")
