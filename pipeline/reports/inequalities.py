@@ -107,7 +107,8 @@ def picture(
     slopes = [text.format_map(line) for line in laws.to_dict("records")]
     sentences = (
         "Dots: left side over right side, one for each place from top to bottom; whiskers: the smallest and "
-        "largest draw; green: holds in all draws, orange: not in all, grey: a law without a constant.",
+        "largest draw; green: holds in all draws, orange triangles: not in all, grey: a law without a "
+        "constant; open, at the left edge: 0 or less.",
         *notes,
         f"{len(judged) - len(failing)} of {len(judged)} hold in all draws"
         + (f"; not so: {'; '.join(failing)}." if failing else "."),
@@ -121,18 +122,23 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
     drawn = frame[frame["round"].notna()]
     rows = dict.fromkeys(drawn["row"])
+    ratios = drawn[["mean", "low"]].to_numpy()
+    edge = ratios[ratios > 0].min(initial=1.0) / 2
     height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * ceil(len(titles) / 2))
     figure, panels = figures.panels(titles, height, 2, sharex=True, sharey=True)
     for place, (column, axes) in enumerate(panels.items()):
         axes.axvline(1, color="0.4", linewidth=0.8)
         for y, row in enumerate(rows):
-            dots = drawn[(drawn["row"] == row) & (drawn["column"] == column) & (drawn["mean"] > 0)]
-            levels = y + np.linspace(-0.3, 0.3, len(dots))
-            colours = [OPEN if pd.isna(held) else HOLDS if held == 1 else FAILS for held in dots["holds"]]
-            low = dots["low"].where(dots["low"] > 0, dots["mean"])
-            axes.hlines(levels, low, dots["high"], colours, linewidth=0.6)
-            axes.scatter(dots["mean"], levels, c=colours, s=5)
-        axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))
+            dots = drawn[(drawn["row"] == row) & (drawn["column"] == column)]
+            dots = dots.assign(level=y + np.linspace(-0.3, 0.3, len(dots)))
+            held = dots["holds"]
+            kinds = ((held.isna(), OPEN, "o"), (held == 1, HOLDS, "o"), (held < 1, FAILS, "^"))
+            for part, look, marker in ((dots[which], look, marker) for which, look, marker in kinds):
+                low, mean, high = (part[key].clip(lower=edge) for key in ("low", "mean", "high"))
+                axes.hlines(part["level"], low, high, look, linewidth=0.6)
+                faces = np.where(part["mean"] > 0, look, "none")
+                axes.scatter(mean, part["level"], s=6, facecolors=faces, edgecolors=look, marker=marker)
+        axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5), xlim=(edge, None))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
         last = place >= len(panels) - 2
         axes.set_xlabel("left side / right side" if last else "")

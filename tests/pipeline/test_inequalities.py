@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 from pretended import catalogue
 
 from fedcore.execution.runner import Settings
@@ -74,6 +75,17 @@ def test_a_row_is_called_in_print_what_its_label_says() -> None:
     assert [text.get_text() for text in drawn.figure.axes[0].get_yticklabels()] == ["good", "L ≤ R"]
     assert "not so: L ≤ R: a setting (75%)." in " ".join(drawn.sentences)
     assert {*drawn.numbers["row"]} == {"good", "bad"}, "programs find it by its name"
+
+
+def test_each_place_has_its_level_whatever_the_ratio_and_what_fails_has_a_mark_of_its_own() -> None:
+    table = frame({"r": (1.0, 2.0)}, {"r": (-1.0, 2.0)}, {"r": (3.0, 2.0)})
+    axes = picture(table, {"c": "a setting"}).figure.axes[0]
+    dots = [part for part in axes.collections if isinstance(part, PathCollection) and len(part.get_offsets())]
+    (above, below), (failing,) = ([*map(tuple, np.asarray(part.get_offsets()))] for part in dots)
+    assert (above, below, failing) == ((0.5, -0.3), (axes.get_xlim()[0], 0.0), (1.5, 0.3))
+    assert [len(part.get_facecolors()) for part in dots] == [2, 1]  # type: ignore[attr-defined]
+    assert [*dots[0].get_facecolors()[:, 3]] == [1, 0], "open"  # type: ignore[attr-defined]
+    assert len(dots[0].get_paths()[0].vertices) != len(dots[1].get_paths()[0].vertices)
 
 
 def test_the_last_panel_of_each_column_names_its_axis() -> None:
