@@ -34,6 +34,16 @@ def _pairs(row: Row) -> frozenset[tuple[tuple[int, int], ...]]:
     return frozenset(combinations(enumerate(row), 2))
 
 
+def parameters(rows: NDArray[Any]) -> int:
+    """Return how many parameters a linear model with a constant and the levels of all points has."""
+    return int(np.linalg.matrix_rank(_model(rows)))
+
+
+def _model(rows: NDArray[Any]) -> NDArray[np.float64]:
+    levels = [rows[:, [i]] == np.unique(rows[:, i])[1:] for i in range(rows.shape[1])]
+    return np.hstack([np.ones((len(rows), 1)), *levels])
+
+
 def shares(rows: NDArray[Any], values: NDArray[np.float64]) -> tuple[float, ...]:
     """Return the share of the variance of ``values`` [n] that each point explains by itself, by ``rows``
     [n, points], the level of each point.
@@ -41,14 +51,16 @@ def shares(rows: NDArray[Any], values: NDArray[np.float64]) -> tuple[float, ...]
     These are Shapley's shares of R squared, of linear models with a constant and the levels of a set of
     points: the mean, over all orders of the points, of what a point adds to those before it (Lindeman,
     Merenda and Gold, 1980). In a full design they are the main effects of an analysis of variance. What they
-    lack to 1 is due to combinations. All are 0 where the values don't vary.
+    lack to 1 is due to combinations. All are 0 where the values don't vary; there are none where the model of
+    all points has as many parameters as there are values, and so would explain anything.
     """
     count, total = rows.shape[1], values.var()
+    if len(values) <= parameters(rows):
+        return ()
 
     @cache
     def explained(points: frozenset[int]) -> float:
-        columns = [rows[:, [i]] == np.unique(rows[:, i])[1:] for i in sorted(points)]
-        x = np.hstack([np.ones((len(values), 1)), *columns])
+        x = _model(rows[:, sorted(points)])
         left = values - x @ np.linalg.lstsq(x, values)[0]
         return float(1 - left.var() / total) if total else 0.0
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import or_
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedcore.base.lazy import Axes, Figure, pd
 from fedcore.base.options import suggestion
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Changes, Paper, Query, Target
-from pipeline.claims.design import design, shares
+from pipeline.claims.design import design, parameters, shares
 from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
 from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
 from pipeline.reports import figures, style
@@ -187,7 +188,9 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     numbers = pd.concat([lines, explained, claims, *cells], ignore_index=True)
     changes = ", ".join(f"{key} is {value}" for key, value in space.section.changes.items())
     notes = [f"All runs differ from the table's: {changes}."] if changes else []
-    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers)])
+    notes += ["Claims are judged on what was run here."] if IN_PART in {*numbers["row"]} else []
+    by_place = {name: f"reading {place}" for place, name in enumerate(nearest(numbers, len(lines)), 1)}
+    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers, by_place)])
 
 
 def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
@@ -232,11 +235,12 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
             yield line
 
 
-def sentences(numbers: pd.DataFrame) -> list[str]:
-    """Say which reading is nearest, what the points explain, and in which share of readings claims hold."""
-    lines, parts, claims = (numbers[numbers["row"].isin(rows)] for rows in ([DISTANCE], [SHARE], CLAIMS))
+def sentences(numbers: pd.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Say which reading is nearest and what the points explain; ``names`` are those of readings in print."""
+    lines, parts = (numbers[numbers["row"] == row] for row in (DISTANCE, SHARE))
     texts = [f"{len(lines)} readings."]
-    closest = lines.dropna(subset="mean").nsmallest(2, "mean").to_dict("records")
+    known = lines.dropna(subset="mean")
+    closest = known.nsmallest(2, "mean").replace({"column": dict(names)}).to_dict("records")
     pairs = zip(("Nearest to the print", "next"), map(_named, closest), strict=False)
     texts += ["; ".join(map(": ".join, pairs)) + "."] if closest else []
     away = numbers[numbers["away"].notna()]
@@ -246,18 +250,24 @@ def sentences(numbers: pd.DataFrame) -> list[str]:
     counts = name[least & (least.groupby(by_cell).transform("sum") == 1)].value_counts()
     if len(counts):
         most = f"in {counts.iloc[0]} of {least.groupby(by_cell).ngroups} cells"
-        texts += [f"Cell by cell, {counts.index[0]} alone is nearest most often, {most}."]
+        first = names.get(counts.index[0], counts.index[0])
+        texts += [f"Cell by cell, {first} alone is nearest most often, {most}."]
     if len(parts):
         listed = ", ".join(f"{row['column']} {row['mean']:.0%}" for row in parts.to_dict("records"))
-        texts += [f"Of the variance of the distance points explain {listed}; combinations the rest."]
-    if len(claims):
-        items = (
-            f"{row['column']} in {_says(row, len(lines), ' of the {} that decide it')} ({row['mean']:.0%})"
-            for row in claims.to_dict("records")
-        )
-        where = "On what was run here, claims" if IN_PART in {*claims["row"]} else "Claims"
-        texts += [f"{where} hold in a share of the readings: {', '.join(items)}."]
+        fit = f"{len(known)} readings, {parameters(known[[*parts['column']]].to_numpy())} parameters"
+        texts += [f"Of the variance of the distance points explain {listed}; combinations the rest ({fit})."]
     return texts
+
+
+def held(numbers: pd.DataFrame) -> list[str]:
+    """Say in which share of the readings each claim holds."""
+    claims, readings = numbers[numbers["row"].isin(CLAIMS)], sum(numbers["row"] == DISTANCE)
+    items = (
+        f"{row['column']} in {_says(row, readings, ' of the {} that decide it')} ({row['mean']:.0%})"
+        for row in claims.to_dict("records")
+    )
+    where = "On what was run here, claims" if IN_PART in {*claims["row"]} else "Claims"
+    return [f"{where} hold in a share of the readings: {', '.join(items)}."] if len(claims) else []
 
 
 def _named(line: Mapping[Any, Any]) -> str:
@@ -281,11 +291,15 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     claims = numbers[numbers["row"].isin(CLAIMS)].to_dict("records")
     heights = [10, sum(len(point.tried) for point in space.points.values()) + 0.5, len(claims) + 0.5]
     figure = figures.framed(ROOM * sum(heights) + 0.4)
-    above, choices, held = figure.subplots(3, 1, sharex=True, height_ratios=heights)
+    above, choices, decided = figure.subplots(3, 1, sharex=True, height_ratios=heights)
     lacking = numbers.loc[numbers["n"] < numbers["seeds"], "column"].str.split("@").str[-1]
     _draw_distances(above, order, order.index[order["column"].isin(lacking)], _marks(space.points, order))
     _draw_choices(choices, order, space, numbers[numbers["row"] == SHARE].set_index("column")["mean"])
-    _draw_claims(held, order, claims)
+    _draw_claims(decided, order, claims)
+    above.set_xticks(order.index, order.index + 1, fontsize=figures.SMALL)
+    above.set_xlabel("reading, from near to far")
+    above.tick_params(labelbottom=True)
+    decided.tick_params(labelbottom=False)
     return figure
 
 
@@ -337,7 +351,6 @@ def _draw_claims(axes: Axes, order: pd.DataFrame, claims: list[dict[Hashable, An
 def _listed(axes: Axes, labels: list[str]) -> None:
     axes.set_yticks(range(len(labels)), labels, fontsize=figures.SMALL)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
-    axes.set_xticks([])
     axes.set_visible(bool(labels))
 
 

@@ -12,7 +12,7 @@ from fedcore.base.lazy import pd
 from fedcore.cli.options import Json, show
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.claims.points import points as open_points
-from pipeline.claims.readings import ENDING, nearest, sentences
+from pipeline.claims.readings import ENDING, held, nearest, sentences
 from pipeline.cli.build import Cores, DryRun, run_snakemake
 from pipeline.cli.cost import bill, text
 from pipeline.cli.names import PARAMS, Report, Scale
@@ -60,6 +60,6 @@ def readings(
     say(*text(cost), error=as_json)
     laid_over = [f"scales={json.dumps(change)}"]
     code = run_snakemake([str(report.with_suffix(""))], cores, scale, laid_over, dry_run=dry_run)
-    lines = [] if code or dry_run else sentences(pd.read_csv(report))
+    lines = [] if code or dry_run else [*sentences(pd.read_csv(report)), *held(pd.read_csv(report))]
     show(as_json, {"cost": cost, "report": report, "sentences": lines}, lines)
     raise typer.Exit(code)
