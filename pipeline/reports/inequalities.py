@@ -137,7 +137,8 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
                 low, mean, high = (part[key].clip(lower=edge) for key in ("low", "mean", "high"))
                 axes.hlines(part["level"], low, high, look, linewidth=0.6)
                 faces = np.where(part["mean"] > 0, look, "none")
-                axes.scatter(mean, part["level"], s=6, facecolors=faces, edgecolors=look, marker=marker)
+                shape: Any = {"s": 7, "marker": marker, "linewidths": 0.6, "clip_on": False}
+                axes.scatter(mean, part["level"], facecolors=faces, edgecolors=look, **shape)
         axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5), xlim=(edge, None))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
         last = place >= len(panels) - 2
