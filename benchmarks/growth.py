@@ -191,6 +191,7 @@ def drawn(numbers: pd.DataFrame) -> None:
             axes.set(xscale="log", xlabel="size", ylabel=label)
         sides[0].set(yscale="log")
         sides[1].set(ylim=(0, None))
+        figure.get_layout_engine().set(w_pad=0.15)
         sns.move_legend(sides[1], "center left", bbox_to_anchor=(1, 0.5), title="", frameon=False)
         figure.savefig(PICTURE, metadata={"Date": None})
     heads = ("What grows", "Size", "Time", "Peak memory")
