@@ -33,6 +33,11 @@ class Inputs(NamedTuple):
     cells: Mapping[Cell, tuple[RunFacts, ...]]
     published: Mapping[Cell, Published] = MappingProxyType({})
 
+    def spread(self, numbers: pd.DataFrame, what: str = figures.SPREAD, each: str = "a point") -> str:
+        """Say over which seeds ``what`` is drawn, and of how many runs ``each`` of the tidy numbers is."""
+        seeds = {facts.run.seed for facts in each_once(self.cells)}
+        return captions.spread_of(seeds, numbers["n"].astype(int), what, each)
+
 
 class Picture(NamedTuple):
     """What a drawing returns: tidy numbers, their figure, and its own sentences for the caption."""
@@ -48,12 +53,14 @@ class Drawing(Target):
 
     Attributes:
         draw: returns the tidy numbers and the figure that was drawn from them.
+        lacking: in which part of the figure diverged runs have no numbers; in all of it by default.
     """
 
     kind = "drawing"
     files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
     draw: Callable[[Inputs], Picture]
+    lacking: str = ""
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from."""
@@ -61,7 +68,7 @@ class Drawing(Target):
         results.refuse_changed(sources.runs, sources.root)
         cells, paper = read(sources.cells, sources.root, sources.among), sources.declared
         gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
-        lacks = captions.diverged(gone, style.labels(sources), sources.cells)
+        lacks = captions.diverged(gone, style.labels(sources), sources.cells, self.lacking)
         runs = each_once(cells)
         origin = origin_of(runs if self.needs == "runs" else ())
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
@@ -153,6 +160,7 @@ class Curves(Target):
             f"{self.title}.",
             captions.note(self.note, frame),
             captions.spread_of(seeds, frame["n"].astype(int), figures.SPREAD, "a point"),
+            "Each panel has its own vertical axis." if len(self.panels) > 1 else "",
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
@@ -201,6 +209,9 @@ class Curves(Target):
         known = _published(sources, self.beside)
         shown = [(row, int(at), c.mean) for (row, at), c in known.items() if int(at) <= last.get(row, -1)]
         legend = looks | ({"published": figures.PUBLISHED} if shown else {})
+        spread, share = frame["std"].fillna(0), "%" in self.axis
+        ends = {"low": frame["mean"] - spread, "high": frame["mean"] + spread}
+        frame = frame.assign(**{name: end.clip(0, 100) if share else end for name, end in ends.items()})
         figure, panels = figures.lines(frame, titles, legend, height, across, sharex=self.shared)
         for place, (panel, axes) in enumerate(panels.items()):
             axes.set(
@@ -211,6 +222,9 @@ class Curves(Target):
             for row, at, mean in shown:
                 if row in rows:
                     figures.published(axes, [at], [mean], looks[row].colour)
+            if share:
+                low, high = axes.get_ylim()
+                axes.set_ylim(max(0, low), min(100, high))
         return figure
 
 

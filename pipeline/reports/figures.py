@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
+import numpy as np
+
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
 from fedcore.execution import plot
@@ -19,6 +21,7 @@ from pipeline.reports.render import csv, figure_in_latex, md
 from pipeline.reports.style import Look
 
 STYLE: Any = plot.STYLE | {
+    "axes.formatter.min_exponent": 3,
     "axes.titlesize": 8,
     "font.size": 8,
     "lines.linewidth": 1.2,
@@ -34,7 +37,6 @@ SMALL = 7  # points, of the smallest letters
 PUBLISHED = Look("published", "0.3", "D", "")
 MARKS = 8
 SPREAD = "Line and band: mean and ± one sample standard deviation"
-BAND = f"{SPREAD} over seeds."
 LETTERS_PER_INCH = 18
 
 
@@ -94,13 +96,14 @@ def lines(
 ) -> tuple[Figure, dict[str, Axes]]:
     """Draw the curves of each of a frame's columns in its own axes, the legend above.
 
-    ``labels`` are those of the horizontal and of the vertical axes. For ``options`` see ``curves``, for the
-    others ``panels``.
+    ``labels`` are those of the horizontal axes, and of the vertical ones at the left. For ``options`` see
+    ``curves``, for the others ``panels``.
     """
     figure, drawn = panels(titles, height, across, width, **shared)
     for column, axes in drawn.items():
         curves(axes, frame[frame["column"] == column], known, **options)
-        axes.set(xlabel=labels[0], ylabel=labels[1])
+        subplot = axes.get_subplotspec()
+        axes.set(xlabel=labels[0], ylabel=labels[1] if subplot and subplot.is_first_col() else "")
     legend(figure, known)
     return figure, drawn
 
@@ -201,10 +204,11 @@ def legend(
         fill = "full" if filled and look is not PUBLISHED else "none"
         drawn: Any = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "fillstyle": fill}
         handles.append(matplotlib.lines.Line2D([], [], label=look.label or name, **drawn))
-    widest = LETTER * max(len(look.label or name) for name, look in known.items()) + 0.5
+    widths = [LETTER * len(look.label or name) + 0.5 for name, look in known.items()]
     room = place.figure.bbox.width / place.figure.dpi
-    rows = ceil(len(known) / max(1, int(room / widest)))
-    columns = across or ceil(len(known) / rows)
+    even = (ceil(len(known) / rows) for rows in range(1, len(known) + 1))
+    fits = (count for count in even if sum(map(max, np.array_split(widths, count))) <= room)
+    columns = across or next(fits, 1)
     place.legend(handles=handles, ncols=columns, **{"loc": "outside upper center"} | options)
 
 

@@ -145,7 +145,7 @@ def boards(plan: Plan, cells: Asked, parts: Mapping[str, tuple[str, Say, str]]) 
 def _said(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     frame = board(plan, run_scores)
     rows = [
-        (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key])) for key in STATISTICS))
+        (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key], key)) for key in STATISTICS))
         for line in frame.to_dict("records")
     ]
     base, margin = plan.labels[plan.benchmark.base], plan.benchmark.margin
@@ -204,9 +204,9 @@ def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
     return text
 
 
-def _printed(value: object) -> str:
+def _printed(value: object, key: str) -> str:
     if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.3g}" if abs(value) < 0.01 else f"{value:.2f}"
+        return "" if np.isnan(value) else f"{value:.2g}" if key == "p" and value < 0.01 else f"{value:z.2f}"
     return "" if value is None else str(value)
 
 
@@ -317,23 +317,28 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     order = [*reversed(found_effects(plan, run_scores))]
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
-    lines = []
+    looks, lines = style.looks(order), []
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        axes.set_title(f"skew:\n{textwrap.fill(group, LETTERS)}" if group else "")
+        count = len({sets[place] for place in places})
+        about = f"skew:\n{textwrap.fill(group, LETTERS)}\n{count} data set{'s' if count > 1 else ''}"
+        axes.set_title(about if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
-            ends = [[effect.mean - effect.low], [effect.high - effect.mean]]
-            look = style.look(name)
-            marker = {"marker": look.marker, "markerfacecolor": look.colour if effect.decides else "white"}
-            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=look.colour, **marker)
+            ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
+            colour = looks[name].colour
+            marker = {"marker": "o", "markerfacecolor": colour if effect.decides else "white"}
+            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=colour, **marker)
             lines.append(effect.line(name, group or "all"))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
     panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.benchmark.base]}")
     numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
+    counts = " to ".join(map(str, dict.fromkeys((numbers["n"].min(), numbers["n"].max()))))
     notes = [
-        f"Means over data sets with 95% intervals; grey: no difference that matters (±{margin:g} points)."
+        f"Means over {counts} data sets with 95% intervals, not corrected for the number of methods; "
+        f"grey: no difference that matters (±{margin:g} points).",
+        *["Each panel has its own axis; one data set has no interval."] * (len(groups) > 1),
     ]
     if len(few := numbers["n"][numbers["n"] < FEWEST]):
         most = f"{few.max()} data sets or fewer" if few.max() > 1 else "one data set"
@@ -344,7 +349,8 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
     profiles = effects.profiles(contending(plan, scores(plan, inputs.cells)), RATIOS)
     note = "Share of its settings in which a method's error is at most so many times the least of these."
-    return _steps(plan, profiles, "error, as a ratio to the least", "share of settings", note)
+    labels = ("error, as a ratio to the least", "share of settings")
+    return _steps(plan, profiles, labels, note, drawstyle="steps-post")
 
 
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
@@ -353,26 +359,26 @@ def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
         f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over data sets."
     )
     worth = expected(plan).drop([*plan.controls], errors="ignore")
-    drawn = _steps(plan, worth, "trials", "points of accuracy", note)
+    drawn = _steps(plan, worth, ("trials", f"points of accuracy\nagainst {base}'s best"), note)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)
     return drawn
 
 
-def _steps(plan: Plan, frame: pd.DataFrame, across: str, up: str, note: str) -> Picture:
+def _steps(plan: Plan, frame: pd.DataFrame, labels: tuple[str, str], note: str, **look_of: Any) -> Picture:
     figure = figures.framed(3.4)
     axes = figure.subplots()
     named = [str(name) for name in frame.index]
     if len(named) > MOST_NAMED:
         first = {plan.benchmark.base, *next(iter(plan.benchmark.families.values()))}
         grey = frame.drop(index=[*first], errors="ignore")
-        axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8)
+        axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8, **look_of)
         named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."
-    looks = style.looks(named)
+    looks = style.distinct(style.looks(named))
     step = ceil(len(frame.columns) / figures.MARKS)
     for place, (name, look) in enumerate(looks.items()):
-        (line,) = axes.plot(frame.columns, frame.loc[name], color=look.colour, linestyle=look.line)
+        (line,) = axes.plot(frame.columns, frame.loc[name], look.line, color=look.colour, **look_of)
         line.set(marker=look.marker, markevery=(place * step // len(looks), step))
-    axes.set(xlabel=across, ylabel=up)
+    axes.set(xlabel=labels[0], ylabel=labels[1])
     if looks:
         figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
     tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")

@@ -29,10 +29,11 @@ class Look:
     line: Line = "-"
 
 
+SPARE_COLOURS, LINES = (BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F"), (":", "-", "-.", "--")
 SPARE = tuple(
-    Look("", colour, marker, line)
-    for line in (":", "-.", "--", "-")
-    for colour, marker in zip((BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F"), "X<>h", strict=True)
+    Look("", colour, marker, LINES[(first + place) % len(LINES)])
+    for first in range(len(LINES))
+    for place, (colour, marker) in enumerate(zip(SPARE_COLOURS, "X<>h", strict=True))
 )
 
 
@@ -51,6 +52,16 @@ def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})
     by_name = {name: look(name, distinct) for name in distinct}
     return by_name | {
         name: replace(by_name[name], label=labels[name] + mark(name)) for name in distinct if name in labels
+    }
+
+
+def distinct(looks: Mapping[str, Look]) -> dict[str, Look]:
+    """Return looks with a spare colour for all but the first of those of one colour, as far as there are."""
+    first = {look.colour: name for name, look in reversed(looks.items())}
+    spare = (colour for colour in SPARE_COLOURS if colour not in first)
+    return {
+        name: look if first[look.colour] == name else replace(look, colour=next(spare, look.colour))
+        for name, look in looks.items()
     }
 
 

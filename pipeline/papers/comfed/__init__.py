@@ -47,7 +47,7 @@ def columns(params: PaperParams, regime: str = REGIME, checkpoints: int = CHECKP
     rounds = params.regimes[regime].training.rounds or checkpoints
     count = min(checkpoints, rounds)
     ends = [rounds * k // count for k in range(1, count + 1)]
-    return tuple(Column(str(end), str(end), "CIFAR-10") for end in ends)
+    return tuple(Column(str(end), f"round {end}", "CIFAR-10") for end in ends)
 
 
 def best_so_far(facts: RunFacts, column: str | int) -> float | None:

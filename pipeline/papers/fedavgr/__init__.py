@@ -179,11 +179,13 @@ def mmd(inputs: Inputs) -> Picture:
             for mask, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
                 axes.scatter(points[mask, 0], points[mask, 1], s=size, color=colour, linewidths=0)
     axes = figure.add_subplot(grid[1, :])
-    figures.curves(axes, frame, style.looks([METHOD]), marked=frame["round"].isin(marked))
+    known = style.looks([METHOD])
+    figures.curves(axes, frame, known, marked=frame["round"].isin(marked))
     printed = {int(at): number.mean for (_, at), number in inputs.published.items() if int(at) <= marked[-1]}
     if printed:
         figures.published(axes, [*printed], [*printed.values()])
-        figures.legend(axes, {"published": figures.PUBLISHED}, loc="upper right")
+        known |= {"published": figures.PUBLISHED}
+    figures.legend(axes, known, loc="upper right")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("MMD to the mixture")
     sentences = (
@@ -191,7 +193,7 @@ def mmd(inputs: Inputs) -> Picture:
         f"{first.run.seed}, on the first two principal components of their round; grey: all clients, colour: "
         "the client whose mean feature is farthest from the mean of all at the start. Below: the MMD, mean "
         "over clients weighted by their rows; Gaussian kernel with the median heuristic.",
-        figures.BAND,
+        inputs.spread(frame),
     )
     return Picture(shown.assign(column=shown["round"].astype(str)).drop(columns="round"), figure, sentences)
 
@@ -270,7 +272,7 @@ def excess_risk(inputs: Inputs) -> Picture:
         "the trace norm of the global model's W. All three: means over clients, weighted by their rows.",
         f"Chi-squared term, in G1: √((χ² + 1)/n) = {chi_squared:.3g}. The clients' weights are known, so χ² "
         "and disc(ρ~, ρ) are 0 in G1; the bound's constants are left out, as in O(G1 + G2 + G3).",
-        figures.BAND,
+        inputs.spread(frame),
     )
     return Picture(frame, figure, sentences)
 

@@ -161,9 +161,9 @@ DISTANCES = variations(
 
 
 def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
-    titles = {key: SETTINGS[key].label for key in MEASURED}
+    titles = {key: SETTINGS[key].label for key in MEASURED if key in {*frame["column"]}}
     labels, options = ("round of local training", axis), {"marks": 2 * figures.MARKS}
-    figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, 2, labels, options=options)
+    figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, len(titles), labels, options=options)
     count = int(frame["n"].max())
     band = f"Line and band: mean and ± one sample standard deviation over {count} seeds, first fold."
     alone = "One seed, so no spread is given; first fold."

@@ -80,6 +80,7 @@ def machines(inputs: Inputs) -> str:
 @drawing(
     title="Rounds to reach an accuracy, and the time of a round, cross-device",
     published="Fig. 10",
+    lacking=" in the upper panels",
     queries=each((), {f"{data}-{split}": (REGIME, data, split) for data in IMAGES for split in SIMILARITY}),
 )
 def efficiency(inputs: Inputs) -> Picture:
@@ -111,10 +112,10 @@ def efficiency(inputs: Inputs) -> Picture:
     shares = ", ".join(map(str, LEVELS[:-1]))
     sentences = (
         f"Above: the first round that has come {shares} or {LEVELS[-1]}% of the way from the initial "
-        "test accuracy to FedAvg's best (means over seeds). A dashed bar: no seed reached it in the "
-        "rounds that ran; m of n: the bar is the mean of the m of n seeds that reached it.",
+        "test accuracy to FedAvg's best (means over seeds). A dashed bar below –: no seed reached it in "
+        "the rounds that ran; m of n: the bar is the mean of the m of n seeds that reached it.",
         "Below: the median time of a round without measuring, clients one after another.",
-        "Bars and whiskers: mean and ± one sample standard deviation over seeds.",
+        inputs.spread(frame, "Bars and whiskers: mean and ± one sample standard deviation", "a bar"),
         machines(inputs),
         "Runs may have shared the machine with others.",
     )
@@ -140,11 +141,11 @@ def bars(
     for row, column, mean, std, n, seeds in shown[["row", "column", "mean", "std", "n", "seeds"]].to_numpy():
         at = [*columns].index(column) + width * ([*known].index(row) - (len(known) - 1) / 2)
         whisker = 0.0 if math.isnan(std) else std
-        if n:
+        if n and whisker:
             axes.errorbar(at, mean, whisker, color="0.45", elinewidth=0.8, capsize=1.5)
-        elif not math.isnan(limit):
+        elif not (n or math.isnan(limit)):
             axes.bar(at, limit, width, fill=False, edgecolor=known[row].colour, linestyle="--")
-            axes.text(at, limit / 2, "not reached", **SMALL, va="center")
+            axes.text(at, limit, "–", ha="center", fontsize=figures.SMALL)
         if 0 < n < seeds:
             axes.text(at, mean + whisker, f" {n} of {seeds}", **SMALL, va="bottom")
     axes.set_xticks(range(len(columns)), list(columns.values()))

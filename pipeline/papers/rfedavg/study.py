@@ -74,8 +74,8 @@ def study(inputs: Inputs) -> Picture:
         axes.set_xticks(values, map(_short, values))
         axes.minorticks_off()
         axes.set(xlabel=PANELS[panel], ylabel="test accuracy (%)")
-    sentence = "Mean and ± one sample standard deviation over seeds, after the last round."
-    return Picture(frame, figure, (sentence,))
+    spread = inputs.spread(frame, "Mean and ± one sample standard deviation")
+    return Picture(frame, figure, ("After the last round.", spread))
 
 
 def _short(value: float) -> str:
@@ -111,4 +111,4 @@ def privacy(inputs: Inputs) -> Picture:
     }
     labels = ("communication round", "test accuracy (%)")
     figure, _ = figures.lines(frame, {"mnist": ""}, looks, 3.5, labels=labels, width=figures.COLUMN)
-    return Picture(frame, figure, (figures.BAND,))
+    return Picture(frame, figure, (inputs.spread(frame),))
