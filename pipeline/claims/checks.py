@@ -126,7 +126,7 @@ class Beats(Check):
         rival = max(self.over, key=lambda row: means[row, name])
         mine, theirs = means[worst, name], means[rival, name]
         who = "" if len(self.row) == 1 else f"{worst} "
-        text = f"{name} {who}{mine:.6g} against {rival} {theirs:.6g}"
+        text = f"{name} {who}{_short(mine)} against {rival} {_short(theirs)}"
         return _exceeds(mine - theirs, self.by_at_least), text
 
 
@@ -159,11 +159,11 @@ class Best(Check):
         best = max(self.rows, key=lambda row: sign * means[row, name])
         value = means[best, name]
         if not rivals:
-            return True, f"{name} {best} {value:.6g}, alone"
+            return True, f"{name} {best} {_short(value)}, alone"
         rival = max(rivals, key=lambda row: sign * means[row, name])
         goals = [means[rival, name], *([] if self.base is None else [self.base])]
         ahead = all(sign * (value - goal) >= -ROUNDING for goal in goals)
-        return ahead, f"{name} {best} {value:.6g}, best other {rival} {means[rival, name]:.6g}"
+        return ahead, f"{name} {best} {_short(value)}, best other {rival} {_short(means[rival, name])}"
 
 
 class Close(Check):
@@ -181,7 +181,7 @@ class Close(Check):
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         values = [means[row, name] for row in self.rows] + ([] if self.base is None else [self.base])
         low, high = min(values), max(values)
-        return high - low <= self.within + ROUNDING, f"{name} from {low:.6g} to {high:.6g}"
+        return high - low <= self.within + ROUNDING, f"{name} from {_short(low)} to {_short(high)}"
 
 
 class Between(Check):
@@ -251,7 +251,7 @@ class Between(Check):
         keys = self.columns if self.largest else (column,)
         values = {key: self._value((row, key), means) for key in keys}
         top = max(values, key=values.__getitem__)
-        text = f"{name.removesuffix(column)}{top} {values[top]:.6g}"
+        text = f"{name.removesuffix(column)}{top} {_short(values[top])}"
         if any(map(math.isnan, values.values())):
             return None, text
         high_enough = self.at_least is None or values[top] >= self.at_least - ROUNDING
@@ -300,7 +300,7 @@ class Trend(Check):
         steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
         moved = sign * (values[-1] - values[0])
         steady = all(step > ROUNDING for step in steps)
-        text = ", ".join(f"{value:.6g}" for value in values)
+        text = ", ".join(map(_short, values))
         return steady and _exceeds(moved, self.by_at_least), f"{name} {text}"
 
 
@@ -394,6 +394,10 @@ CHECKS: Mapping[str, type[Check]] = {
     for check in Check.__subclasses__()
     for kind in get_args(check.model_fields["kind"].annotation)
 }
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
 
 
 def _ratio(value: float, divisor: float) -> float:

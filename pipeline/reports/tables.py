@@ -259,7 +259,7 @@ def arrange(
         )
         for c in columns
     }
-    partial = any(PARTIAL in cell.mark for column in cells.values() for cell in column.values())
+    printed = [cell for column in cells.values() for cell in column.values()]
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
@@ -281,7 +281,8 @@ def arrange(
         _chosen(frame, table, columns, names) if table.search else "",
         f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
         captions.underlined(tests, compared, headings),
-        f"{PARTIAL} fewer runs than asked for." if partial else "",
+        f"{PARTIAL} fewer runs than asked for." if any(PARTIAL in cell.mark for cell in printed) else "",
+        "–: not measured." if any(cell.mean == "–" for cell in printed) else "",
         captions.diverged(gone, (names, headings), counts, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),
     )

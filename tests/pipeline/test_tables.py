@@ -173,7 +173,7 @@ def test_incomplete_cells_say_so(tmp_path: Path) -> None:
     assert cells["rFedAvg+", 0].mark == "†"
     assert cells["rFedAvg+", 1].mean == "diverged"
     assert cells["mine_&_only", 0].mean == "–"
-    assert "† fewer runs than asked for." in grid.caption.text
+    assert "† fewer runs than asked for. –: not measured." in grid.caption.text
     assert cells["rFedAvg+", 1].mark == "‡"
     sentence = (
         "‡ Without diverged runs: FedProx, MNIST Sim 0% (1 of 3 runs); rFedAvg+, MNIST Sim 0% (3 of 3 runs)."
