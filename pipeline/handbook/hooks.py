@@ -39,7 +39,6 @@ GUIDES = ("add-an-algorithm.md", "benchmark.md", "own-data.md", "studies.md")
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
 LONG = 1200  # of a section's HTML
 SECTION = re.compile(r"(?s)(<h2[ >].*?</h2>(?:\s*<p>.*?</p>)?(?:\s*<p><img[^>]*></p>)?)(.*?)(?=<h2[ >]|\Z)")
-PLAIN = re.compile(r"<a class=.headerlink.*?</a>|<[^>]*>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
@@ -106,15 +105,17 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def folded(html: str, open_ones: int) -> str:
-    """Put what follows the first paragraph of each long section into a fold, but for the first sections."""
+    """Put what follows the first paragraph of each long section into a fold, but for the first sections.
+
+    A section stays open where that paragraph ends in a colon.
+    """
     sections = count()
 
     def fold(match: re.Match[str]) -> str:
         start, rest = match.groups()
-        if next(sections) < open_ones or len(rest) < LONG:
+        if next(sections) < open_ones or len(rest) < LONG or start.endswith(":</p>"):
             return match[0]
-        heading = PLAIN.sub("", start.partition("</h2>")[0])
-        return f'{start}<details class="more"><summary>More on {heading}</summary>\n{rest}</details>\n'
+        return f'{start}<details class="more"><summary>More</summary>\n{rest}</details>\n'
 
     return SECTION.sub(fold, html)
 

@@ -176,15 +176,17 @@ def test_long_sections_are_folded_after_their_first_paragraph_but_for_the_first(
         f'<h2 id="b">B <code>b</code>{link}</h2>\n<p>b</p>{long}<h3>C</h3>',
         f"<h2>D</h2>\n<p>d</p>\n<p><img alt='d' src='d.svg'></p>{long}",
         "<h2>E</h2><p>short</p>",
+        f"<h2>F</h2><p>as follows:</p>{long}",
     ]
     html = hooks.folded("<h1>Title</h1>" + "".join(sections), 1)
     head = html.partition("<h2 id")[0]
-    second, third, last = html.split("<h2")[2:]
+    second, third, short, last = html.split("<h2")[2:]
     assert head == f"<h1>Title</h1>{sections[0]}"
     assert second.startswith(f' id="b">B <code>b</code>{link}</h2>\n<p>b</p><details class="more">')
-    assert "<summary>More on B b</summary>" in second
+    assert "<summary>More</summary>" in second
     assert second.rstrip().endswith("<h3>C</h3></details>")
     assert third.startswith(">D</h2>\n<p>d</p>\n<p><img alt='d' src='d.svg'></p><details class=\"more\">")
-    assert "<summary>More on D</summary>" in third
-    assert last == ">E</h2><p>short</p>"
+    assert "<summary>More</summary>" in third
+    assert short == ">E</h2><p>short</p>"
+    assert last == f">F</h2><p>as follows:</p>{long}", "what a colon announces follows it"
     assert {*hooks.FOLDED} <= {*(path.name for path in (ROOT / "docs").glob("*.md")), *hooks.pages()}

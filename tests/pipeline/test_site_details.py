@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from pretended import finish
 from project import HOME, parameters
@@ -24,6 +26,7 @@ from pipeline.reports.results import read_history
 from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
+from pipeline.site.paper_page import _standing
 from pipeline.site.survey import TargetStatus
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
@@ -202,6 +205,13 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
     answer = _answer("radfed", survey, HOME, unused)
     assert sum(answer["counts"].values()) == len(ledger("radfed")) > 0
     assert answer["verdict"] == "too little measured", "15 cells of partitions, of 146"
+
+
+def test_a_standing_tells_judged_cells_from_others() -> None:
+    verdicts = ["agrees", "differs", "on stand-in data", ""]
+    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan], "verdict": verdicts})
+    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="3 of 4 numbers")
+    assert _standing(shown) == "1 of 2 judged cells near; 1 not judged, 3 of 4 numbers"
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
