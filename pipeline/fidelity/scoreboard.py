@@ -49,7 +49,7 @@ ORDER = {
 }
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
-SPREAD, GOLDEN = 0.56, 0.618034
+SPREAD, GOLDEN, LINEAR = 0.56, 0.618034, 2
 GREY = "#8A8A8A"
 # What a claim's kind is called in the legend, and its colour.
 KINDS = {
@@ -73,8 +73,8 @@ DOTS = {
     ON_STAND_IN: ("on a part of the data: not judged", GREY, "s", True),
 }
 EXPLAINED = (
-    f"Each mark is one cell of a paper's table. Near: within {POINTS:g} percentage point (grey band) or "
-    f"{DEVIATIONS:g} published standard deviations."
+    f"Each mark is one cell of a paper's table. Near: within {POINTS:g} percentage point (grey band)\nor "
+    f"{DEVIATIONS:g} published standard deviations. Axis: linear within ±{LINEAR:g} points, then logarithmic."
 )
 
 
@@ -182,7 +182,7 @@ def draw(measured: pd.DataFrame) -> Figure:
     labels = [_label(str(paper), str(target)) for (paper, target), _ in tables]
     figure = figures.framed(1.0 + 0.27 * len(labels))
     axes = figure.subplots()
-    axes.set_xscale("symlog", linthresh=2, linscale=1.2)
+    axes.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
     axes.axvspan(-POINTS, POINTS, color="0.92", linewidth=0)
     axes.axvline(0, color="0.6", linewidth=0.6)
     for kind, (label, colour, marker, filled) in DOTS.items():
@@ -199,7 +199,7 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("← measured below the paper · percentage points · measured above the paper →")
     if labels:
-        figure.legend(loc="outside upper center", ncols=3, title=EXPLAINED)
+        figure.legend(loc="outside upper center", ncols=3, title=f"{len(measured):,} cells. {EXPLAINED}")
     return figure
 
 
@@ -279,6 +279,9 @@ def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:
     bars: Any = axes.containers
     for container in bars:
         axes.bar_label(container, label_type="center", fmt=lambda width: f"{width:.0f}" if width > 1 else "")
+        for bar in (bar for bar in container if bar.get_width() == 1):
+            place: Any = {"ha": "center", "va": "bottom", "fontsize": figures.SMALL}
+            axes.text(bar.get_x() + 0.5, bar.get_y(), "1", **place)
     axes.set(xlabel="claims of the paper", ylabel="")
     axes.invert_yaxis()
     axes.grid(visible=False)

@@ -1005,7 +1005,7 @@ def test_the_figure_of_claims_has_a_bar_a_paper_and_counts_every_claim() -> None
     drawn = {(patch.get_width(), patch.get_facecolor()) for patch in bars if patch.get_width()}
     assert drawn == {(2.0, to_rgba(KINDS["all"][1])), (1.0, to_rgba(KINDS["waits"][1]))}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["fedomw", "radfed"]
-    assert [text.get_text() for text in axes.texts if text.get_text()] == ["2"]
+    assert [text.get_text() for text in axes.texts if text.get_text()] == ["2", "1"]
 
 
 # The first words of a line of the answer, and the kind of the claims that it may name.
