@@ -44,6 +44,7 @@ from pipeline.papers import build_catalogue
 from pipeline.reports.render import md_table
 
 ROOT = Path(__file__).parents[1]
+LOOK: Any = {"svg.hashsalt": "growth", "font.size": 9, "figure.constrained_layout.w_pad": 0.15}
 NUMBERS, PICTURE, PAGE = ROOT / "benchmarks/growth.csv", ROOT / "docs/img/growth.svg", ROOT / "docs/growth.md"
 COHORT = 10
 STEEPEST = 1.1
@@ -179,7 +180,7 @@ def missed(numbers: pd.DataFrame) -> Iterator[str]:
 def drawn(numbers: pd.DataFrame) -> None:
     """Draw seconds and memory over sizes, and write the table into the page."""
     shown = numbers.assign(axis=numbers["axis"].map({name: axis.label for name, axis in AXES.items()}))
-    with sns.axes_style("whitegrid"), plt.rc_context({"svg.hashsalt": "growth", "font.size": 9}):
+    with sns.axes_style("whitegrid"), plt.rc_context(LOOK):
         figure, sides = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
         for axes, column, label in zip(
             sides, ("seconds", "gigabytes"), ("processor seconds", "peak memory, GB"), strict=True
@@ -191,7 +192,6 @@ def drawn(numbers: pd.DataFrame) -> None:
             axes.set(xscale="log", xlabel="size", ylabel=label)
         sides[0].set(yscale="log")
         sides[1].set(ylim=(0, None))
-        figure.get_layout_engine().set(w_pad=0.15)
         sns.move_legend(sides[1], "center left", bbox_to_anchor=(1, 0.5), title="", frameon=False)
         figure.savefig(PICTURE, metadata={"Date": None})
     heads = ("What grows", "Size", "Time", "Peak memory")

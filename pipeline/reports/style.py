@@ -29,7 +29,8 @@ class Look:
     line: Line = "-"
 
 
-SPARE_COLOURS, LINES = (BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F"), (":", "-", "-.", "--")
+SPARE_COLOURS = (BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F")
+LINES: tuple[Line, ...] = (":", "-", "-.", "--")
 SPARE = tuple(
     Look("", colour, marker, LINES[(first + place) % len(LINES)])
     for first in range(len(LINES))
@@ -57,7 +58,7 @@ def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})
 
 def distinct(looks: Mapping[str, Look]) -> dict[str, Look]:
     """Return looks with a spare colour for all but the first of those of one colour, as far as there are."""
-    first = {look.colour: name for name, look in reversed(looks.items())}
+    first = {look.colour: name for name, look in reversed([*looks.items()])}
     spare = (colour for colour in SPARE_COLOURS if colour not in first)
     return {
         name: look if first[look.colour] == name else replace(look, colour=next(spare, look.colour))

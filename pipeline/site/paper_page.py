@@ -91,8 +91,9 @@ def _unknown(shown: TargetStatus) -> str:
 def _standing(shown: TargetStatus) -> str:
     if shown.reference:
         frame = shown.frame
-        compared = frame is not None and "difference" in frame
-        words = [*frame.dropna(subset="difference")["verdict"]] if compared else []
+        words: list[str] = []
+        if frame is not None and "difference" in frame:
+            words += frame.dropna(subset="difference")["verdict"]
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
         others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
         counted = [f"{near} of {judged} judged cells near{others}"] if judged else []

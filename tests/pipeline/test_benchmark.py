@@ -167,7 +167,7 @@ def test_stages_follow_from_what_is_there() -> None:
         build(catalogue, figure)
     assert build(catalogue, "effects").set_index("row").loc["fedprox", "n"] == 3
     kinds = build(catalogue, "kinds").set_index(["row", "column"])
-    assert kinds.loc[("fedprox", "none"), ["mean", "n"]].tolist() == pytest.approx([2.0, 2])
+    assert [*kinds.loc[("fedprox", "none"), ["mean", "n"]]] == pytest.approx([2.0, 2])
     drawn = {name: Path(f"reports/bench/{name}.svg").read_text() for name in ("kinds", "budget", "profiles")}
     assert {">skew:<", ">none<", ">2 data sets<"} <= {*re.findall(">[^<]+<", drawn["kinds"])}
     assert "intervals, not corrected for the number" in Path("reports/bench/kinds.caption.md").read_text()

@@ -134,7 +134,7 @@ def test_no_comparison_where_the_report_makes_none(printed: pd.DataFrame) -> Non
     assert column_of(cells, "verdict", "table1")["a"] == "not comparable"
     line = by_table(cells).set_index("target").loc["table1"]
     assert (line["compared"], line["judged"]) == (1, 0), "a number of ours that nothing is said of"
-    assert math.isnan(line["within_interval"])
+    assert pd.isna(line["within_interval"])
 
 
 @pytest.mark.parametrize(("unit", "expected"), [("percent", "on stand-in data"), ("bytes", "agrees")])

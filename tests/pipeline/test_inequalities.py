@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,11 +81,12 @@ def test_a_row_is_called_in_print_what_its_label_says() -> None:
 def test_each_place_has_its_level_whatever_the_ratio_and_what_fails_has_a_mark_of_its_own() -> None:
     table = frame({"r": (1.0, 2.0)}, {"r": (-1.0, 2.0)}, {"r": (3.0, 2.0)})
     axes = picture(table, {"c": "a setting"}).figure.axes[0]
-    dots = [part for part in axes.collections if isinstance(part, PathCollection) and len(part.get_offsets())]
+    marks: list[Any] = [part for part in axes.collections if isinstance(part, PathCollection)]
+    dots = [part for part in marks if len(part.get_offsets())]
     (above, below), (failing,) = ([*map(tuple, np.asarray(part.get_offsets()))] for part in dots)
     assert (above, below, failing) == ((0.5, -0.3), (axes.get_xlim()[0], 0.0), (1.5, 0.3))
-    assert [len(part.get_facecolors()) for part in dots] == [2, 1]  # type: ignore[attr-defined]
-    assert [*dots[0].get_facecolors()[:, 3]] == [1, 0], "open"  # type: ignore[attr-defined]
+    assert [len(part.get_facecolors()) for part in dots] == [2, 1]
+    assert [*dots[0].get_facecolors()[:, 3]] == [1, 0], "open"
     assert len(dots[0].get_paths()[0].vertices) != len(dots[1].get_paths()[0].vertices)
 
 

@@ -37,7 +37,7 @@ def test_a_legend_takes_as_few_lines_as_its_labels_need(longest: int, columns: i
     with figures.styled(2):
         figure = figures.framed(3.0)
         figures.legend(figure, known)
-    (legend,) = figure.legends
+    legend: Any = figure.legends[0]
     assert legend._ncols == columns
 
 

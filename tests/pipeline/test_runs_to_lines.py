@@ -425,7 +425,7 @@ def test_a_tables_agreement_worked_out_by_hand() -> None:
     ]
     assert frame.loc["t", "cells"] == 6
     assert frame.loc["t", "compared"] == 5
-    assert frame.loc["t", ["near", "judged"]].tolist() == [3, 5]
+    assert [*frame.loc["t", ["near", "judged"]]] == [3, 5]
     assert frame.loc["t", "within_interval"] == pytest.approx(2 / 4)
     assert frame.loc["t", "tau"] == pytest.approx((1 - 1) / 2)
     assert (

@@ -611,7 +611,7 @@ def test_kept_numbers_are_shown_with_their_distances_and_others_on_demand(
 ) -> None:
     page, complaints = opened(browser, kept / f"papers/{PAPER}.html", place="#table3")
     table = page.locator("#table3 + .results")
-    assert table.locator(".legend > *").count() == 5
+    assert table.locator(".legend > *").count() == 6
     assert table.locator(".mark").count() == 18
     first = table.locator(".cell").first
     lines = read_csv(HOME / REFERENCE / PAPER / "table3.csv").iloc[0]

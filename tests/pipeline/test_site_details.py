@@ -215,7 +215,12 @@ def test_a_standing_tells_judged_cells_from_others() -> None:
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
-    line = {"mean": 70.0, "published_mean": 95.0, "published_std": 1.0, "verdict": "on stand-in data"}
+    line: dict[Any, Any] = {
+        "mean": 70.0,
+        "published_mean": 95.0,
+        "published_std": 1.0,
+        "verdict": "on stand-in data",
+    }
     apart = distance(line, "percent")
     assert apart is not None
     assert (apart.kind, apart.text) == ("not-judged", "−25.00")
