@@ -138,7 +138,9 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
         within_interval=("within_interval", "mean"),
     )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
-    return table.join(tau).reset_index().astype({"near": int, "within_interval": float})[TABLES]
+    return (
+        table.join(tau).reset_index().astype({"near": int, "judged": int, "within_interval": float})[TABLES]
+    )
 
 
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:

@@ -93,7 +93,7 @@ def _standing(shown: TargetStatus) -> str:
         frame = shown.frame
         words: list[str] = []
         if frame is not None and "difference" in frame:
-            words += frame.dropna(subset="difference")["verdict"]
+            words.extend(frame.dropna(subset="difference")["verdict"])
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
         others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
         counted = [f"{near} of {judged} judged cells near{others}"] if judged else []
