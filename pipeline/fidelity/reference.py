@@ -163,7 +163,7 @@ def contents(folder: Path) -> str:
     tables = [path for path in sorted(folder.rglob("*.csv")) if path.parent != folder]
     runs = [_paper_line(path, folder) for path in sorted(folder.rglob(RUNS))]
     reports = [_report_line(path, folder) for path in tables]
-    headings = ("Paper", "Runs:", "Of a GPU:", "Hours of others on one core:", "Commits", "Machines", "Days")
+    headings = ("Paper", "Runs:", "On a GPU:", "CPU hours:", "Days")
     return "\n".join((md_table(headings, runs), md_table(("Report", "Numbers:", "Of:"), reports)))
 
 
@@ -184,7 +184,6 @@ def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
         f"{len(kept):,}",
         f"{of_gpu.sum():,}",
         f"{kept['seconds'][~of_gpu].sum() / 3600:.2f}",
-        *(", ".join(sorted(set(map(str, kept[key])))) for key in ("commit", "machine")),
         " to ".join(dict.fromkeys((days[0], days[-1]))),
     )
 
