@@ -11,6 +11,7 @@ import typer
 
 from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import write_text
+from fedcore.base.lazy import pd
 from fedcore.cli.options import Json, completing, show
 from pipeline.catalogue.params import configuration
 from pipeline.claims import points as open_points
@@ -18,7 +19,7 @@ from pipeline.cli.names import PARAMS, Overlay, StudyFiles
 from pipeline.cli.names import names as known
 from pipeline.fidelity import package
 from pipeline.fidelity import reference as keeping
-from pipeline.fidelity.scoreboard import markdown, scoreboard, write_picture
+from pipeline.fidelity.scoreboard import CLAIMS, answer, markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.results import REPRODUCTION
@@ -61,11 +62,13 @@ def reference(
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
     named = ["/".join(catalogue.named(name)) for name in reports or names]
     kept = keeping.keep(catalogue, named, folder=folder)
-    fidelity = Path("docs/fidelity.md")
+    pictures = write_picture(REFERENCE)
+    fidelity, scores = Path("docs/fidelity.md"), scoreboard(REFERENCE)
     parts = {
         "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),
-        "scoreboard": (fidelity, markdown(scoreboard(REFERENCE))),
-        "readings": (fidelity, open_points.markdown(papers())),
+        "answer": (fidelity, answer(scores, pd.read_csv(REFERENCE / f"{CLAIMS}.csv"))),
+        "scoreboard": (fidelity, markdown(scores)),
+        "readings": (Path("docs/readings.md"), open_points.markdown(papers())),
         "decisions": (Path("docs/benchmark.md"), keeping.decided(REFERENCE)),
     }
     for name, (page, part) in parts.items():
@@ -73,7 +76,7 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    extras = (*write_picture(REFERENCE), package.write(REFERENCE))
+    extras = (*pictures, package.write(REFERENCE))
     for path in (*kept.written, *dict(parts.values()), *extras):
         say(f"wrote {path}")
     for name, reason in kept.left.items():

@@ -33,8 +33,8 @@ CELLS = {
     "near": "Near",
     "in_part": "In part",
     "near_in_part": "Near, in part",
-    "on_stand_in": "On stand-ins",
-    "mean_difference": "Mean difference",
+    "on_stand_in": "On a subset",
+    "mean_difference": "Mean absolute difference",
 }
 ORDER = {
     "columns": "Columns compared",
@@ -47,22 +47,29 @@ ORDER = {
     "held_by_a_test": "Held by a test",
     "untested": "Untested",
 }
+NAMES = {
+    "paper": "text",
+    "released": "authors' code",
+    "by_client": "draw per client",
+    "cohort": "deltas of the round",
+    "symmetric": "pixels -1 to 1",
+}
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN, LINEAR = 0.56, 0.618034, 2
 GREY = "#8A8A8A"
-# What a claim's kind is called in the legend, and its colour.
+# What a claim's kind is called in the legend, its colour, and its column in the answer.
 KINDS = {
-    "all": ("holds in every reading measured", GREEN),
-    "holds": ("holds in the only one measured", "#8FD3BE"),
-    "some": ("holds in some, fails in others", YELLOW),
-    "fails": ("fails in the only one measured", "#F0B48F"),
-    "none": ("fails in every reading measured", VERMILION),
-    "test": ("held by a test of the code", SKY_BLUE),
-    "holds so far": ("holds with fewer runs or rows", "#B9C9C4"),
-    "fails so far": ("fails with fewer runs or rows", "#CDBFB6"),
-    "waits": ("no runs yet", "#DADADA"),
-    "untested": ("can't be tested", "white"),
+    "all": ("holds in every reading measured", GREEN, "Hold"),
+    "holds": ("holds in the only one measured", "#8FD3BE", "Hold"),
+    "some": ("holds in some, fails in others", YELLOW, "Differ by reading"),
+    "fails": ("fails in the only one measured", "#F0B48F", "Fail"),
+    "none": ("fails in every reading measured", VERMILION, "Fail"),
+    "test": ("held by a test of the code", SKY_BLUE, "Hold"),
+    "holds so far": ("holds with fewer runs or rows", "#B9C9C4", "Wait"),
+    "fails so far": ("fails with fewer runs or rows", "#CDBFB6", "Wait"),
+    "waits": ("no runs yet", "#DADADA", "Wait"),
+    "untested": ("can't be tested", "white", "Not testable"),
 }
 # What a kind of cell is called in the legend, its colour and marker, and whether it is filled.
 DOTS = {
@@ -70,7 +77,7 @@ DOTS = {
     "far": ("not near", VERMILION, "^", True),
     "near, fewer seeds": ("near, with fewer seeds", GREEN, "o", False),
     "far, fewer seeds": ("not near, with fewer seeds", VERMILION, "^", False),
-    ON_STAND_IN: ("on a part of the data: not judged", GREY, "s", True),
+    ON_STAND_IN: ("on a subset: not judged", GREY, "s", True),
 }
 EXPLAINED = (
     f"Each mark is one cell of a paper's table. Near: within {POINTS:g} percentage point (grey band)\nor "
@@ -89,7 +96,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
         A line per paper and reading with columns as in ``KEYS``, ``CELLS`` and ``ORDER``. ``measured``:
         published cells that have all their runs on full data; ``near``: those that agree, see
         ``agreement.RULE``; ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the
-        paper's; ``on_stand_in``: cells measured on a part of the data, which are not compared;
+        paper's; ``on_stand_in``: cells measured on a subset of the data, which are not compared;
         ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
         with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
         published one, and where the whole order is; the paper's statements, and its claims by verdict.
@@ -156,8 +163,25 @@ def markdown(frame: pd.DataFrame) -> str:
     for headings in (CELLS, ORDER):
         names = [*KEYS.values(), *(f"{name}:" for name in headings.values())]
         shown = frame[[*headings]].map(in_print, form="{:.3g}")
-        tables.append(md_table(names, frame[[*KEYS]].join(shown).to_numpy()))
+        tables.append(md_table(names, frame[[*KEYS]].replace({"reading": NAMES}).join(shown).to_numpy()))
     return "\n".join(tables)
+
+
+def answer(frame: pd.DataFrame, claims_by_kind: pd.DataFrame) -> str:
+    """Return a line per paper as a Markdown table: the scoreboard's cells, and its claims by outcome."""
+    outcomes = {kind: outcome for kind, (_, _, outcome) in KINDS.items()}
+    names = [*dict.fromkeys(outcomes.values())]
+    counts = pd.crosstab(claims_by_kind["paper"], claims_by_kind["kind"].map(outcomes))
+    counts = counts.reindex(columns=names, fill_value=0)
+    lines = []
+    for paper, group in frame.groupby("paper", sort=False):
+        readings = group[(group["measured"] > 0) | (group["reading"] == "paper")].to_dict("records")
+        near = (f"{NAMES[line['reading']]}: {line['near']} of {line['measured']}" for line in readings)
+        cells = (readings[0]["published"], "<br>".join(near))
+        claimed = counts.loc[paper]
+        lines.append((f"[{paper}](evidence/{paper}.md)", *cells, claimed.sum(), *claimed))
+    heads = ("Paper", "Printed numbers:", "Near, of those measured", "Claims:")
+    return md_table((*heads, *(f"{name}:" for name in names)), lines)
 
 
 def points(folder: Path) -> pd.DataFrame:
@@ -274,7 +298,7 @@ def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:
     counts = counts.reindex(columns=[*KINDS], fill_value=0).rename(columns=lambda kind: KINDS[kind][0])
     figure = figures.framed(1.4 + 0.3 * len(counts))
     axes = figure.subplots()
-    look: Any = {"color": [colour for _, colour in KINDS.values()], "edgecolor": "0.6", "width": 0.7}
+    look: Any = {"color": [colour for _, colour, _ in KINDS.values()], "edgecolor": "0.6", "width": 0.7}
     counts.plot.barh(stacked=True, legend=False, ax=axes, **look)
     bars: Any = axes.containers
     for container in bars:
@@ -292,5 +316,4 @@ def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:
 def _label(paper: str, target: str) -> str:
     plain, reading = split_reading(target)
     published = f"{paper} {papers()[paper].targets[plain].published}"
-    words = {"released": "authors' code", "by_client": "drawn by client"}
-    return f"{published}, {words.get(reading, reading)}" if reading else published
+    return f"{published}, {NAMES[reading]}" if reading else published

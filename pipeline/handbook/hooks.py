@@ -30,11 +30,14 @@ STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
-    *("api.md", "architecture.md", "decisions.md", "fidelity.md", "params.md", "peers.md", "reliability.md"),
+    *("api.md", "architecture.md", "decisions.md", "params.md", "peers.md", "readings.md", "reliability.md"),
     *("reference/changelog.md", "reference/commands.md", "reference/papers.md", "reference/plugins.md"),
     *("reference/specification.md", "results.md"),
 )
-GUIDES = ("add-an-algorithm.md", "benchmark.md", "own-data.md", "studies.md")
+GUIDES = (
+    *("add-an-algorithm.md", "benchmark.md", "fidelity.md", "own-data.md", "studies.md"),
+    *(f"evidence/{name}.md" for name in papers()),
+)
 # Pages of more than six screens of a phone, with how many of their sections stay open.
 FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
 LONG = 1200  # of a section's HTML

@@ -9,7 +9,7 @@ from blocks import ROOT, blocks, copied, execute, indented, same
 
 PAGES = sorted(
     [
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "examples").rglob("*.md"),
         *(ROOT / "pipeline" / "papers").rglob("*.md"),
         *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md")),

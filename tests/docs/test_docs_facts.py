@@ -22,7 +22,7 @@ from pipeline.reports.tables import COLUMNS
 from pipeline.site import pages
 
 DOCS = ROOT / "docs"
-WRITTEN = [*DOCS.glob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
+WRITTEN = [*DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
 OTHERS = [
     *(ROOT / "pipeline" / "papers").rglob("README.md"),
     *(ROOT / name / "README.md" for name in ("benchmarks", "results")),
@@ -99,7 +99,7 @@ def test_every_written_page_is_in_the_navigation() -> None:
 
     generated = {*hooks.pages(), *(f"papers/{name}.md" for name in known())}
     generated |= {pages.FRONT, pages.OWN, "results/board.md", "results/runs.md"}
-    expected = {path.name for path in DOCS.glob("*.md")} | generated
+    expected = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | generated
     shown = leaves([*hooks.shown(config["nav"], expected, ())])
     assert set(leaves(config["nav"])) <= set(shown) == expected
     assert len(shown) == len(set(shown))

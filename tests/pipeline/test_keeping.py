@@ -245,8 +245,8 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with FedOMW's params.yaml, runs of one cell at paper scale, and pages to fill."""
     config = parameters("fedomw") | {"primary_paper": "fedomw"}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    marked = {"reports/reference/README.md": ["kept"], "docs/fidelity.md": ["scoreboard", "readings"]}
-    marked |= {"docs/benchmark.md": ["decisions"]}
+    marked = {"reports/reference/README.md": ["kept"], "docs/fidelity.md": ["answer", "scoreboard"]}
+    marked |= {"docs/readings.md": ["readings"], "docs/benchmark.md": ["decisions"]}
     for page, names in marked.items():
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         marks = (f"<!-- {name} -->\nold\n<!-- end of {name} -->\n" for name in names)
@@ -264,7 +264,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     assert written == [
         *(f"reports/reference/fedomw/{name}" for name in ("table3.csv", "table3.md", "runs.parquet")),
         "reports/reference/fedomw/histories.parquet",
-        *("reports/reference/README.md", "docs/fidelity.md", "docs/benchmark.md"),
+        *("reports/reference/README.md", "docs/fidelity.md", "docs/readings.md", "docs/benchmark.md"),
         *(f"reports/reference/{name}" for name in (*PICTURES, "datapackage.json")),
     ]
     assert all((gathered / name).is_file() for name in written)
@@ -273,7 +273,7 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
     assert kept.loc[("fedomw", "dna"), "mean"] == pytest.approx(95)
     contents, board = ((gathered / page).read_text() for page in written[4:6])
     assert "[fedomw/table3](fedomw/table3.md)" in contents
-    assert "| fedomw | paper |" in board
+    assert "| fedomw | text |" in board
     for page in (contents, board):
         assert page.startswith("above\n")
         assert page.endswith("\nbelow\n")
@@ -289,6 +289,6 @@ def test_what_nobody_asked_for_is_left_out_in_silence(gathered: Path) -> None:
 def test_a_page_without_its_marks_is_refused(gathered: Path) -> None:
     (gathered / "docs/fidelity.md").write_text("all written by hand\n")
     assert refused("reference", "fedomw/table3") == (
-        "docs/fidelity.md: expected the marks <!-- scoreboard --> and <!-- end of scoreboard -->"
+        "docs/fidelity.md: expected the marks <!-- answer --> and <!-- end of answer -->"
     )
     assert (gathered / "docs/fidelity.md").read_text() == "all written by hand\n"

@@ -1024,24 +1024,21 @@ ANSWERS = {
 
 def test_the_answer_in_words_says_what_the_verdicts_say() -> None:
     """Each line names claims of its own kind and counts them; no kind of a paper is passed over."""
-    page = (HOME / "docs" / "fidelity.md").read_text(encoding="utf-8")
-    answer = page.partition("## The answer")[2].partition("\n## ")[0]
     frame = claims_by_reading(HOME / "reports" / "reference")
     kept = pd.read_csv(HOME / "reports" / "reference" / "claims_by_reading.csv")
     pd.testing.assert_frame_equal(frame, kept, check_dtype=False)
-    names = {"McMahan et al. 2017": "mcmahan2017", "FedOMW and DL-opt": "fedomw"}
     counts = {}
-    for part in re.split(r"^(?=\*\*)", answer, flags=re.MULTILINE)[1:]:
-        title = part[2:].partition("**")[0]
-        paper = names.get(title, title.lower())
-        kinds = frame[frame["paper"] == paper].set_index("claim")["kind"]
+    for paper, judged in frame.groupby("paper"):
+        page = (HOME / "docs" / "evidence" / f"{paper}.md").read_text(encoding="utf-8")
+        answer = page.partition("## The answer")[2].partition("\n## ")[0]
+        kinds = judged.set_index("claim")["kind"]
         lines = re.findall(
-            r"^- \*\*(.*?)\*\* \((\d+) claims?\): (.*?)(?=^- |\Z)", part, re.MULTILINE | re.DOTALL
+            r"^- \*\*(.*?)\*\* \((\d+) claims?\): (.*?)(?=^- |\Z)", answer, re.MULTILINE | re.DOTALL
         )
         counts[paper] = {ANSWERS[words]: int(count) for words, count, _ in lines}
         for words, _, text in lines:
             cited = re.findall(r"`([a-z0-9-]+)`", text)
-            assert {name: kinds[name] for name in cited} == dict.fromkeys(cited, ANSWERS[words]), title
+            assert {name: kinds[name] for name in cited} == dict.fromkeys(cited, ANSWERS[words]), paper
     assert counts == {
         paper: {kind: n for kind, n in claims["kind"].value_counts().items() if kind != "test"}
         for paper, claims in frame.groupby("paper")

@@ -23,7 +23,7 @@ from pipeline.cli.lookup import summaries
 from pipeline.fidelity import reference
 from pipeline.fidelity.evaluation import TOLERANCE
 from pipeline.fidelity.reference import inserted
-from pipeline.fidelity.scoreboard import PICTURE, markdown, points, scoreboard, write_picture
+from pipeline.fidelity.scoreboard import CLAIMS, PICTURE, answer, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports import kept as kept_runs
 from pipeline.reports.results import published_cells
@@ -403,7 +403,7 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
     write_picture(tmp_path / "kept")
     assert svg.read_bytes() == first
     assert len(pd.read_csv(numbers)) == 7
-    assert "| fedomw | released |" in page
+    assert "| fedomw | authors' code |" in page
     assert page.startswith("above\n")
     assert page.endswith("\nbelow\n")
     assert "old" not in page
@@ -414,8 +414,13 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
 @pytest.mark.parametrize(
     ("path", "name", "part"),
     [
+        (
+            "docs/fidelity.md",
+            "answer",
+            lambda folder: answer(scoreboard(folder), pd.read_csv(folder / f"{CLAIMS}.csv")),
+        ),
         ("docs/fidelity.md", "scoreboard", lambda folder: markdown(scoreboard(folder))),
-        ("docs/fidelity.md", "readings", lambda folder: open_points(papers())),
+        ("docs/readings.md", "readings", lambda folder: open_points(papers())),
         ("docs/benchmark.md", "decisions", reference.decided),
         ("reports/reference/README.md", "kept", reference.contents),
     ],
