@@ -17,6 +17,7 @@ from pipeline.catalogue.grids import settings
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.reports import sensitivity as ways
+from pipeline.reports.effects import RUN
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.standings import Board, BoardContent, board
 from pipeline.reports.trials import Plan, late_mean
@@ -163,16 +164,17 @@ def test_the_last_round_counts_whatever_was_reached_before() -> None:
 @pytest.mark.parametrize(
     ("many", "word"),
     [
-        ([-0.8, 0.29, 1.4], "not limited"),
+        ([-0.8, 0.29, 1.9], "not limited"),
         ([-0.8, 0.3, 1.4], "limited"),
-        ([0.0, -1.0, 1.0], "limited"),
+        ([0.0, -1.0, 1.0, 2.0], "limited"),
     ],
-    ids=["less than 0.3 points", "0.3 points", "another order"],
+    ids=["a median below 0.3 points", "0.3 points", "another order"],
 )
 def test_a_board_is_limited_by_a_gain_or_by_another_order(
     many: list[float], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = pd.Series(many, METHODS[:3]), pd.Series([-1.0, 0.0, 1.0], METHODS[:3])
+    names, few = METHODS[: len(many)], [-1.0, 0.0, 1.0, 2.0]
+    found = pd.Series(many, names), pd.Series(few[: len(many)], names)
     monkeypatch.setattr(ways, "_fewer_trials", lambda plan: {"2 of 4 trials": found})
     plan = planned()
     target = sensitivity(plan, {})["sensitivity"]
@@ -182,10 +184,11 @@ def test_a_board_is_limited_by_a_gain_or_by_another_order(
 
 def test_what_costs_more_stops_earlier() -> None:
     """ProxAdam spends five times as much: of ten rounds two are left."""
-    _, frame = said("sensitivity", of_sets, {"prox_adam": 5.0, "fedadam": 0.5})
+    _, frame = said("sensitivity", of_sets, {"prox_adam": 5.0, "fedadam": 0.5, "fedprox": 0.0})
     for way in ("with FedAvg's bytes", "with FedAvg's rows"):
         assert frame.loc[(way, "prox_adam"), "mean"] == pytest.approx(1.0 - 7.5)
         assert frame.loc[(way, "fedadam"), "mean"] == pytest.approx(2.0), "what costs less is not longer"
+        assert frame.loc[(way, "fedprox"), "mean"] == pytest.approx(3.0), "nor what costs nothing"
 
 
 def test_main_effects_and_interaction_are_those_that_were_planted() -> None:
@@ -200,6 +203,15 @@ def test_main_effects_and_interaction_are_those_that_were_planted() -> None:
     assert (frame["n"] == 3).all()
     rows = {label: [cell.mean for cell in cells] for label, cells in answer.rows}
     assert rows["plain, tuned"] == ["–", "+2.25 (+2.25 to +2.25)"]
+
+
+def test_a_servers_effect_is_a_mean_over_all_of_three_sides() -> None:
+    grid = {side: {"mean": side, "adam": f"{side}_adam"} for side in "abc"}
+    gains = {"a_adam": 1.0, "b_adam": 2.0, "c_adam": 6.0}
+    runs = [(method, *"xyz", gains.get(method, 0.0)) for row in grid.values() for method in row.values()]
+    effect = ways._contrasts(grid, pd.DataFrame(runs, columns=["method", *RUN, "score"]))["a", "adam"]
+    assert effect
+    assert effect.mean == (1 + 2 + 6) / 3
 
 
 @pytest.mark.parametrize(("lucky", "word"), [(0.0, "not limited"), (8.0, "limited")])
