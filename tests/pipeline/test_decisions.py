@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from pipeline.catalogue.targets import Column
 from pipeline.reports import kept
 from pipeline.reports.captions import Caption
 from pipeline.reports.decisions import COLUMNS, _groups, decisions
+from pipeline.reports.effects import INTERVAL
 from pipeline.reports.grid import Grid
 from pipeline.reports.render import html, markdown
 from pipeline.reports.standings import Board, BoardContent
@@ -81,14 +81,18 @@ def planted(plan: Plan, gains: Gains, where: tuple[str, ...] = OWN + OTHERS) -> 
     return pd.DataFrame(lines, columns=["method", "workload", "dataset", "seed", "score", "keeps"])
 
 
+def content_of(report: str, plan: Plan, runs: pd.DataFrame) -> BoardContent:
+    target = decisions(plan, {})[report]
+    assert isinstance(target, Board)
+    return target.say(plan, runs)
+
+
 def said(
     report: str, gains: Gains, where: tuple[str, ...] = OWN + OTHERS
 ) -> tuple[BoardContent, dict[str, list[str]]]:
     """Return what a report says, and its printed texts by row."""
     plan = planned()
-    target = decisions(plan, {})[report]
-    assert isinstance(target, Board)
-    content = target.say(plan, planted(plan, gains, where))
+    content = content_of(report, plan, planted(plan, gains, where))
     rows = {label: [cell.mean for cell in cells] for label, cells in content.rows}
     assert {len(texts) for texts in rows.values()} == {len(content.columns)}
     return content, rows
@@ -101,6 +105,12 @@ def test_settings_of_a_grid_stand_under_their_own_share_of_the_clients() -> None
     places = {case: groups[f"{case} clients in each round"][0] for case in ("all", "some")}
     ends = {case: {place.rpartition("_")[2] for place in names} for case, names in places.items()}
     assert ends == {"all": {"1.0"}, "some": {"0.2"}}
+
+
+def test_a_regimes_share_of_the_clients_counts_where_a_data_set_has_none() -> None:
+    groups = _groups(planned({"regimes": {"b": {"fraction": 0.5}}}))
+    assert "all clients in each round" not in groups
+    assert len(groups["some clients in each round"][0]) == len(OWN + OTHERS)
 
 
 def test_tables_of_ones_own_are_data_sets_by_their_paths() -> None:
@@ -154,30 +164,52 @@ def test_the_advice_follows_and_says_what_it_is_worth(gains: Gains, advice: str,
     assert ("no reason to leave FedAvg" in content.note) == (left_out in {"is no reason", "is +0.00"})
 
 
-def note_and_advice(plan: Plan, gains: Gains) -> tuple[str, str]:
-    target = decisions(plan, {})["decisions"]
-    assert isinstance(target, Board)
-    content = target.say(plan, planted(plan, gains))
-    return content.note, str(dict(content.rows)["in general"][0].mean)
+def in_general(content: BoardContent) -> list[str]:
+    return [str(cell.mean) for cell in dict(content.rows)["in general"]]
 
 
 def test_advice_must_beat_a_method_that_is_always_taken() -> None:
     """Each of two leads on the data sets of one half, so it leads where one of the other half is left out."""
     gains: Gains = {"fedprox": (-1.0, 2.9), "fedadam": (2.9, -1.0), "scaffold": 0.9}
-    note, _ = note_and_advice(planned({"report": {"always": "scaffold"}}), gains)
+    plan = planned({"report": {"always": "scaffold"}})
+    note = content_of("decisions", plan, planted(plan, gains)).note
     assert re.search(r"is -\S+ points ahead of FedAvg on it, SCAFFOLD always \+0\.[89]\d, which", note)
     assert "no reason to leave SCAFFOLD" in note
-    note, _ = note_and_advice(planned({"report": {"always": "scaffold"}}), gains | {"fedadam": 3.0})
+    note = content_of("decisions", plan, planted(plan, gains | {"fedadam": 3.0})).note
     assert "SCAFFOLD always" in note
     assert "no reason" not in note
 
 
-def test_a_shortlist_is_short() -> None:
+def test_a_shortlist_and_a_verdicts_list_are_short() -> None:
     names = [f"near{number}" for number in range(6)]
     entries = {"algorithms": {name: {"name": "fedprox"} for name in names}}
     plan = planned({**entries, "benchmark": {"families": {"main": [*names, "scaffold"]}}})
-    _, advice = note_and_advice(plan, {**dict.fromkeys(names, 2.0), "scaffold": 1.0})
+    runs = planted(plan, {**dict.fromkeys(names, 2.0), "scaffold": 1.0})
+    advice, better, *_ = in_general(content_of("decisions", plan, runs))
     assert re.fullmatch(r"take near\d; not shown worse: (near\d, ){4}1 more", advice)
+    assert re.fullmatch(r"(near\d \+[^;]+; ){6}1 more", better)
+
+
+def test_a_method_of_few_data_sets_is_not_named_beside_the_one_to_take() -> None:
+    plan = planned()
+    runs = planted(plan, {"fedprox": 3.0, "fedadam": 2.9})
+    runs = runs[(runs["method"] != "fedadam") | runs["dataset"].isin(OWN[:4])]
+    assert in_general(content_of("decisions", plan, runs))[0] == "take FedProx"
+
+
+def test_settings_that_lack_a_seed_decide_nothing() -> None:
+    plan = planned()
+    runs = planted(plan, {"fedprox": 2.0})
+    lacking = (runs["method"] == "fedprox") & (runs["seed"] == 2) & (runs["dataset"] != "mnist")
+    for report, row in (("decisions", "in general"), ("headlines", "paper-fedavg")):
+        frame = content_of(report, plan, runs[~lacking]).frame
+        assert frame.loc[frame["row"] == row, "n"].max() == 1
+
+
+def test_only_methods_of_families_lead_where_a_data_set_is_left_out() -> None:
+    note = said("decisions", {"fedprox": 2.0, "oneshot": 9.0})[0].note
+    assert re.search(r"leads on the others is \+(1\.9|2\.0)\d points", note)
+    assert "left out in turn" not in said("decisions", {"fedprox": 2.0}, OWN[:4])[0].note
 
 
 def test_nothing_is_said_of_what_was_not_run() -> None:
@@ -209,6 +241,16 @@ def test_a_headline_is_tested_on_its_own_ground_and_on_that_of_others() -> None:
     assert rows[first][0].endswith(", 1 data set")
 
 
+def test_a_headline_fails_where_no_gain_that_matters_is_left() -> None:
+    """FedProx loses nothing to 1.6 points on its own ground: some of it doesn't matter, none is a gain."""
+    plan = planned()
+    runs = planted(plan, {"fedprox": 0.0})
+    losses = runs["dataset"].map({name: 0.4 * number for number, name in enumerate(OWN)}).fillna(0)
+    runs["score"] -= losses * (runs["method"] == "fedprox")
+    rows = dict(content_of("headlines", plan, runs).rows)
+    assert str(rows["paper: FedProx ahead of FedAvg"][0].mean).startswith("fails: -0.8")
+
+
 def test_evidence_is_linked_in_both_forms() -> None:
     content, _ = said("decisions", {"fedprox": 2.0})
     columns = tuple(Column(key, label) for key, label in content.columns.items())
@@ -235,4 +277,8 @@ def test_kept_words_are_those_of_the_kept_boards() -> None:
     for name, line in lines.loc["in general"].iterrows():
         assert line["mean"] == board.loc[str(name), "effect"]
         assert line["verdict"] == board.loc[str(name), "verdict"]
-    assert Path(folder / "decisions.md").read_text().count("undecided") >= 1
+    text = (folder / "decisions.md").read_text()
+    heads, *rows = (line.split(" | ") for line in text.splitlines() if line.startswith("| "))
+    printed = {row[0].removeprefix("| "): dict(zip(heads, row, strict=True)) for row in rows}
+    for case, line in lines.droplevel("column").iterrows():
+        assert INTERVAL.format_map(line) in printed[str(case)][line["verdict"].capitalize()]
