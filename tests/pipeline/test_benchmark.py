@@ -110,7 +110,7 @@ def accuracy(run: PlannedRun) -> float | None:
 def pretend(runs: list[PlannedRun], score: Callable[[PlannedRun], float | None] = accuracy) -> None:
     for run in runs:
         work = 2 if run.algorithm == "moon" else 1
-        sent: dict[str, list[float]] = {"bytes_down": [0, work, work], "bytes_up": [0, work, work]}
+        sent: dict[str, list[float]] = {"bytes_down": [0, work, work], "bytes_up": [0, 1, 1]}
         finish(run, Path(), score(run), **sent)
         path = Path(run.folder) / "summary.json"
         text = path.read_text()
@@ -157,7 +157,7 @@ def test_stages_follow_from_what_is_there() -> None:
     assert {*board["verdict"].drop("fedavg")} == {"undecided"}, "of three data sets nothing is said"
     assert board.loc["radfed", "sets"] == 3
     assert board.loc["moon", "sets"] == 2
-    assert [board.loc["moon", key] for key in ("traffic", "work")] == [2.0, 2.0]
+    assert [board.loc["moon", key] for key in ("traffic", "work")] == [1.5, 2.0]
     assert board.loc["fedprox", "p"] == 2 / 2**3, "alone in its family"
     assert board["missing"].tolist() == [0] * 5
     gone = sum(accuracy(run) is None for run in trials if run.algorithm == "radfed")
@@ -191,6 +191,9 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert [board.loc["fedprox", key] for key in ("missing", "sets")] == [1, 2]
     text = Path("reports/bench/board.md").read_text()
     assert "18 of 28 runs are here" in text
+    build(catalogue, "decisions")
+    text = Path("reports/bench/decisions.md").read_text()
+    assert {*re.findall(r"(\w+) \S+ \([^)]*\), keeps state", text)} == {"MOON"}
 
 
 def test_a_base_whose_chosen_rates_lie_at_an_end_of_their_range_is_flagged() -> None:
