@@ -14,9 +14,10 @@ import torch
 
 from fedcore.base.errors import SpecError
 from fedcore.execution import simulation
-from fedcore.execution.metrics import auc, f1
+from fedcore.execution.metrics import auc, by_client, f1, measure
+from fedcore.execution.results import timing_of
 from fedcore.execution.runner import Settings, prepare, run
-from fedcore.parts import State
+from fedcore.parts import Run, State
 from fedcore.spec import parse
 
 
@@ -48,6 +49,7 @@ def test_final_record_against_numpy(linear: dict[str, Any], digits: Path) -> Non
     assert last["test_accuracy"] == (z.argmax(axis=1) == test["y"]).mean()
     assert result.summary["final"]["test_accuracy"] == last["test_accuracy"]
     assert result.summary["best"]["test_accuracy"] == max(row["test_accuracy"] for row in result.rows)
+    assert [result.summary[key] for key in ("samples", "test_samples")] == [len(y), len(test["y"])]
 
 
 def test_rows_and_columns_follow_the_evaluation(linear: dict[str, Any], tmp_path: Path) -> None:
@@ -79,27 +81,6 @@ def test_bytes_of_fedavg(linear: dict[str, Any]) -> None:
     assert summary["bytes_down"] == summary["bytes_up"] == cohort * rounds * numbers * 8
 
 
-def test_client_rows_average_to_the_test_set_when_labels_agree(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    (tmp_path / "data/clients").mkdir(parents=True)
-    y = np.tile(np.arange(3), 10)
-    for client in range(3):
-        np.savez(tmp_path / f"data/clients/{client}.npz", x=rng.normal(size=(30, 4)) + y[:, None], y=y)
-    np.savez(tmp_path / "data/test.npz", x=rng.normal(size=(30, 4)) + y[:, None], y=y)
-    spec = {
-        "data": {"name": "npz", "path": str(tmp_path / "data")},
-        "model": {"name": "linear"},
-        "algorithm": {"name": "fedavg"},
-        "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
-        "evaluation": {"clients": True},
-    }
-    result = run(spec, tmp_path / "out")
-    rows = list(csv.DictReader((tmp_path / "out/clients.csv").open()))
-    assert [row["client"] for row in rows] == ["0", "1", "2"]
-    for row in rows:
-        assert float(row["test_accuracy"]) == pytest.approx(result.rows[-1]["test_accuracy"])
-
-
 def test_divergence_is_a_status_not_a_number(tmp_path: Path) -> None:
     spec = {
         "data": {"name": "quadratics"},
@@ -115,24 +96,29 @@ def test_divergence_is_a_status_not_a_number(tmp_path: Path) -> None:
     assert "NaN" not in (tmp_path / "out/summary.json").read_text()
 
 
-def test_client_without_samples_is_skipped_and_named(tmp_path: Path, digits: Path) -> None:
-    (tmp_path / "clients").mkdir()
-    for client in range(3):
-        stored = np.load(digits / f"clients/{client}.npz")
-        keep = slice(0, 0 if client == 1 else None)
-        np.savez(tmp_path / f"clients/{client}.npz", x=stored["x"][keep], y=stored["y"][keep])
-    test = np.load(digits / "test.npz")
-    np.savez(tmp_path / "test.npz", x=test["x"], y=test["y"])
-    spec = {
-        "data": {"name": "npz", "path": str(tmp_path)},
-        "model": {"name": "linear"},
-        "algorithm": {"name": "scaffold"},
-        "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
-        "participation": {"cohorts": [[0, 1], [1, 2]]},
-    }
-    summary = run(spec).summary
-    assert summary["empty_clients"] == [1]
-    assert summary["status"] == "completed"
+def test_a_client_without_samples_is_named_and_changes_nothing(tmp_path: Path, digits: Path) -> None:
+    summaries = []
+    for sources, cohorts in (((0, None, 2), [[0, 1], [1, 2]]), ((0, 2), [[0], [1]])):
+        folder = tmp_path / str(len(sources))
+        (folder / "clients").mkdir(parents=True)
+        for client, source in enumerate(sources):
+            stored = np.load(digits / f"clients/{source or 0}.npz")
+            keep = slice(0, 0 if source is None else None)
+            np.savez(folder / f"clients/{client}.npz", x=stored["x"][keep], y=stored["y"][keep])
+        test = np.load(digits / "test.npz")
+        np.savez(folder / "test.npz", x=test["x"], y=test["y"])
+        spec = {
+            "data": {"name": "npz", "path": str(folder)},
+            "model": {"name": "linear"},
+            "algorithm": {"name": "scaffold"},
+            "training": {"rounds": 3, "batch_size": "full", "local_steps": 3, "lr": 0.1},
+            "participation": {"cohorts": cohorts},
+            "dtype": "float64",
+        }
+        summaries.append(run(spec).summary)
+    assert [summary["empty_clients"] for summary in summaries] == [[1], []]
+    assert summaries[0]["status"] == "completed"
+    assert summaries[0]["final"] == pytest.approx(summaries[1]["final"], rel=1e-12)
 
 
 def test_f1_by_hand() -> None:
@@ -174,6 +160,21 @@ def binary(folder: Path) -> dict[str, Any]:
     }
 
 
+def test_a_clients_view_has_the_labels_of_its_rows(tmp_path: Path) -> None:
+    """Client 0 has one row of class 1 in four, the test set two in seven."""
+    spec = {**binary(tmp_path), "partition": {"name": "given"}, "evaluation": {"clients": True}}
+    np.savez(tmp_path / "clients/0.npz", x=np.zeros((4, 3)), y=np.arange(4) // 3)
+    whole, rows = np.load(tmp_path / "test.npz"), np.r_[0:20, 20:50:2]
+    test = {key: whole[key][rows] for key in ("x", "y")}
+    np.savez(tmp_path / "test.npz", x=test["x"], y=test["y"])
+    assert test["y"].mean() == 2 / 7
+    result = run(spec)
+    right = scores(result.parameters, test["x"]).argmax(axis=1) == test["y"]
+    expected = 0.75 * right[test["y"] == 0].mean() + 0.25 * right[test["y"] == 1].mean()
+    assert [row["client"] for row in result.clients] == [*range(5)]
+    assert result.clients[0]["test_accuracy"] == pytest.approx(expected)
+
+
 def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> None:
     spec = binary(tmp_path / "data")
     plain = run(spec, tmp_path / "plain")
@@ -207,18 +208,28 @@ def test_the_server_has_its_own_validation_rows_and_those_held_out(tmp_path: Pat
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="'auc' needs two classes, the data have 10"):
         run({**linear, "evaluation": {"metrics": ["auc"]}})
+    spec = {**binary(tmp_path), "partition": {"name": "given"}}
     with pytest.raises(SpecError, match=r"evaluation\.validation: there are no validation rows"):
-        run({**binary(tmp_path), "partition": {"name": "given"}, "evaluation": {"validation": True}})
+        run({**spec, "evaluation": {"validation": True}})
+    for label, name in enumerate(("validation", "test")):
+        np.savez(tmp_path / f"{name}.npz", x=np.ones((7, 3)), y=np.full(7, label))
+        with pytest.raises(SpecError, match=f"rows of both classes, all {name} rows are of class {label}$"):
+            run({**spec, "evaluation": {"metrics": ["auc"], "validation": True}})
 
 
-def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path) -> None:
-    spec = binary(tmp_path / "data") | {"algorithm": {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}}
+def clustered(folder: Path, **evaluation: Any) -> tuple[Run, State]:
+    """Return a run of five clusters, a client each, and its state at the end."""
+    spec = binary(folder) | {"algorithm": {"name": "fl_hc", "cluster_round": 1, "threshold": 0.0}}
     spec["training"] |= {"lr": 5.0, "batch_size": 2}
-    parsed = parse({**spec, "evaluation": {"metrics": ["f1"], "validation": True}})
-    prepared, *_ = prepare(parsed, Settings())
+    prepared, *_ = prepare(parse({**spec, "evaluation": evaluation}), Settings())
     state = State(0, prepared.problem.start.unsqueeze(0))
     for _ in simulation.simulate(prepared, state):
         pass
+    return prepared, state
+
+
+def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path) -> None:
+    prepared, state = clustered(tmp_path, metrics=["f1"], validation=True)
     problem, validation = prepared.problem, prepared.problem.validation
     assert validation is not None
     assert len(state.models) == 5
@@ -234,6 +245,28 @@ def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path)
         assert state.history[-1][f"validation_{key}"] == pytest.approx(weighted, abs=1e-12)
 
 
+def test_clients_of_clusters_are_measured_under_their_own_model(tmp_path: Path) -> None:
+    prepared, state = clustered(tmp_path)
+    alone = []
+    for client, cluster in enumerate(state.values["clusters"]):
+        served = State(state.round, state.models[cluster].unsqueeze(0))
+        alone.append(by_client(prepared, served)[client]["test_loss"])
+    assert len({*alone}) == 5
+    assert [row["test_loss"] for row in by_client(prepared, state)] == alone
+
+
+def test_the_training_loss_of_clusters_is_of_each_clients_own_model(tmp_path: Path) -> None:
+    prepared, state = clustered(tmp_path)
+    problem = prepared.problem
+    means = []
+    for block, cluster in zip(problem.clients, state.values["clusters"], strict=True):
+        arrays = problem.model.trainable.arrays(state.models[cluster])
+        means.append(losses(scores(arrays, block.x.numpy()), block.y.numpy()).mean())
+    assert len({*means}) == 5
+    expected = np.average(means, weights=problem.sizes)
+    assert measure(prepared, state, final=True)["train_loss"] == pytest.approx(expected)
+
+
 def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     plain = simulation.record
 
@@ -246,6 +279,8 @@ def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: p
     assert timing["rounds_in_this_process"] == 6
     assert timing["seconds"] > 7 * 0.2
     assert 0 < timing["median_round_seconds"] < 0.2
+    prepared, *_ = prepare(parse(spec), Settings())
+    assert timing_of(prepared, 0.0, [1.0, 2.0, 9.0])["median_round_seconds"] == 2
 
 
 def test_a_run_stops_once_it_measures_the_accuracy_asked_for(linear: dict[str, Any], tmp_path: Path) -> None:

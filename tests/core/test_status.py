@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from fedcore.cli.main import app
 from fedcore.cli.status import clock, lines, view
-from fedcore.execution.status import Status, counts, seconds_left, survey
+from fedcore.execution.status import Status, cause, counts, seconds_left, survey
 
 EXPECTED = {"code": "c0de", "spec_sha256": "5bec"}
 CLI = CliRunner()
@@ -124,6 +124,15 @@ def test_a_run_that_ends_is_seen_at_the_next_look(tmp_path: Path) -> None:
     finished(tmp_path / "run")
     (tmp_path / "run" / ".progress.json").unlink()
     assert states(survey(tmp_path)) == {"run": "done"}
+
+
+def test_out_of_memory_is_a_cause_of_its_own(tmp_path: Path) -> None:
+    causes = {"out of memory: 3 GB": "out of memory", "ValueError: no": "failed"}
+    for error, expected in causes.items():
+        record(tmp_path, state="failed", error=error)
+        assert cause(tmp_path) == expected
+    record(tmp_path, error="out of memory: 3 GB")
+    assert cause(tmp_path) == cause(tmp_path / "none") == ""
 
 
 def run_of(state: str, round_: int = 0, rounds: int = 10, seconds: float = 0.0) -> Status:

@@ -14,8 +14,9 @@ from fedcore.engines import Batch, BoundTerm, problem
 from fedcore.engines import forward as engines
 from fedcore.engines.analytic import Analytic
 from fedcore.engines.autograd import Autograd
+from fedcore.execution.metrics import measure
 from fedcore.execution.runner import Settings, prepare, run
-from fedcore.parts import Run
+from fedcore.parts import Run, State
 from fedcore.spec import parse
 
 
@@ -147,6 +148,23 @@ def test_measuring_in_bf16_leaves_training_as_it_is(images: Path) -> None:
     assert rough != exact
     assert abs(rough - exact) < 0.1 * (start - exact)
     assert same == model
+
+
+def test_all_measurements_are_in_the_arithmetic_asked_for(
+    images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"precision": "bf16", "metrics": ["f1"]}
+    setup = made(images, "cnn", dtype="float32", evaluation=asked)
+    used: list[str] = []
+    arithmetic = engines.arithmetic
+
+    def noted(w: torch.Tensor, precision: str) -> Any:
+        used.append(precision)
+        return arithmetic(w, precision)
+
+    monkeypatch.setattr(engines, "arithmetic", noted)
+    measure(setup, State(0, setup.problem.start.unsqueeze(0)), final=True)
+    assert {*used} == {"bf16"}
 
 
 def test_what_is_not_measured_in_bf16_has_the_specification_it_had(images: Path) -> None:
