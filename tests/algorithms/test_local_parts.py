@@ -18,6 +18,7 @@ from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import advance
 from fedcore.parts import Run, State
 from fedcore.parts.steps import coefficients, learning_rates, make_task, norm, number_of_steps
+from fedcore.parts.update import BlendedMomentum
 from fedcore.spec import parse
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracle" / "expected.json").read_text())
@@ -160,6 +161,12 @@ def test_blended_momentum_is_shared_by_the_clients_that_train_a_model_in_turn() 
     state.optimizer_state[0] = {"m": torch.tensor([0.7], dtype=torch.float64)}
     (upload,) = run.engine.train([make_task(run, state, Job(0, 0, 0, state.model))])
     np.testing.assert_allclose(5 * upload.change.numpy(), 0.3 * 0.7, rtol=1e-9)
+
+
+def test_a_blend_of_a_blend_has_the_product_of_their_shares_of_the_gradient() -> None:
+    run, state = prepared(FLAT, {"name": "fedavg"})
+    rule = BlendedMomentum(BlendedMomentum(run.recipe.update, 0.5), 0.5)
+    assert rule.direction(run, state, Job(0, 0, 0, state.model)).scale == 0.25
 
 
 def test_rates_change_at_the_round_named_and_decay_over_all_steps_of_a_run() -> None:

@@ -23,7 +23,7 @@ from fedcore.models.rff import RffLinear
 from fedcore.parts import Run, State, Term
 from fedcore.parts.discrepancy import mmd
 from fedcore.parts.exchange import draw, draw_mixture
-from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm
+from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm, _unit
 from fedcore.parts.observers.risk import discrepancies
 
 Values = dict[str, Any]
@@ -92,6 +92,13 @@ def test_the_trace_norm_has_no_gradient_along_singular_values_of_nothing(rff: Va
     torch.testing.assert_close(layout.views(added(term, w))["weight"], expected, rtol=0, atol=1e-12)
 
 
+def test_the_trace_norm_has_a_gradient_along_small_singular_values(rff: Values) -> None:
+    term, setup, state = bound(rff, TraceNorm(1.0))
+    layout, w = setup.problem.model.trainable, torch.zeros_like(state.model)
+    layout.views(w)["weight"][0, 0], layout.views(w)["weight"][1, 1] = 1.0, 1e-8
+    assert layout.views(added(term, w))["weight"][1, 1] == pytest.approx(1.0)
+
+
 def test_trace_norm(rff: Values) -> None:
     term, setup, state = bound(rff, TraceNorm(0.3))
     layout = setup.problem.model.trainable
@@ -153,6 +160,17 @@ def test_kernel_mmd_tells_distributions_apart() -> None:
     assert mmd("kernel", x, same) < 0.1 < 0.3 < mmd("kernel", x, moved)
     assert mmd("kernel", x, wide) > 0.2
     assert mmd("kernel", x, x) == pytest.approx(0, abs=1e-7)
+
+
+def test_the_kernel_has_width_one_where_most_points_are_equal() -> None:
+    """All of x and four of five z lie at 0, one at 2: of different pooled points the median distance is 0."""
+    x, z = torch.zeros(5, 1), torch.tensor([[0.0]] * 4 + [[2.0]])
+    assert mmd("kernel", x, z) == pytest.approx(np.sqrt(2 - 2 * np.exp(-2)) / 5)
+
+
+def test_short_features_have_a_direction_and_none_has_none() -> None:
+    rows = torch.tensor([[3e-5, 4e-5], [0.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(_unit(rows), torch.tensor([[0.6, 0.8], [0.0, 0.0]], dtype=torch.float64))
 
 
 def test_no_regulariser_is_fedavg(spec: Values) -> None:
