@@ -182,6 +182,7 @@ def test_a_board_is_limited_by_a_gain_or_by_another_order(
     assert f"The board is {word} by tuning" in target.say(plan, lines(plan, of_sets)).note
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_costs_more_stops_earlier() -> None:
     """ProxAdam spends five times as much: of ten rounds two are left."""
     _, frame = said("sensitivity", of_sets, {"prox_adam": 5.0, "fedadam": 0.5, "fedprox": 0.0})
