@@ -39,8 +39,8 @@ ROOM = 0.16
 HOLDS = {"reproduced": True, "not reproduced": False}
 SHOWN = (
     "Above: a reading's distance from the print in margins, mean over cells (dashed: one, up to which a cell "
-    "is near); in the middle: what it takes; below: the claims that hold (filled) or fail (open) in it; "
-    "others have no mark."
+    "is near); middle: its choices; below: claims that hold (filled) or fail (open); no mark: not decided. "
+    "Readings are numbered from the left."
 )
 
 
@@ -273,7 +273,7 @@ def held(numbers: pd.DataFrame) -> list[str]:
 def _named(line: Mapping[Any, Any]) -> str:
     spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.2g}"
     cells = f"{line['near']:.0f} of {line['of']:.0f} cells near"
-    return f"{line['column']}, {line['mean']:.2g}{spread} margins away on average, {cells}"
+    return f"({line['column']}), {line['mean']:.2g}{spread} margins away on average, {cells}"
 
 
 def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:

@@ -169,17 +169,21 @@ def compose(
     Args:
         sentences: the report's own; empty ones are left out.
         published: the report's name in the paper.
-        paper: what is rebuilt.
+        paper: whose report it is.
         scale, variant: of its runs; empty where it says the same at each.
         notes: (data set in print, state, note) of the data.
         origin: see ``origin_of``.
     """
-    parts = [f"{name}: {note} ({state})" for name, state, note in dict.fromkeys(notes) if name and note]
+    parts = [
+        f"{'' if note.lower().startswith(name.lower()) else f'{name}: '}{note} ({state})"
+        for name, state, note in dict.fromkeys(notes)
+        if name and note
+    ]
     texts = (
         *sentences,
         f"Scale: {scale}. Variant: {variant}." if scale and not paper.is_study else "",
         f"Data: {'; '.join(parts)}." if parts else "",
-        f"{published} of {paper.citation}" + ("." if paper.is_study else ", rebuilt."),
+        f"{published} of {paper.citation}" + ("." if paper.is_study else ", computed anew."),
         origin,
     )
     return Caption(watermark(scale) if scale else "", tuple(filter(None, texts)))

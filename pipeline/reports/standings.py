@@ -348,7 +348,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
     profiles = effects.profiles(contending(plan, scores(plan, inputs.cells)), RATIOS)
-    note = "Share of its settings in which a method's error is at most so many times the least of these."
+    note = "Share of settings in which a method's error is at most x times the lowest."
     labels = ("error, as a ratio to the least", "share of settings")
     return _steps(plan, profiles, labels, note, drawstyle="steps-post")
 

@@ -193,7 +193,7 @@ def test_a_caption_names_what_ran(tmp_path: Path) -> None:
         "over 2 to 3 runs a cell (seeds 0, 1, 2)",
         "Scale: demo. Variant: paper.",
         "MNIST: 5 + 5 images (subset)",
-        "Table I of A. Author, 2023, rebuilt.",
+        "Table I of A. Author, 2023, computed anew.",
     ):
         assert part in grid.caption.text
     assert "SCAFFOLD" not in render.html(grid)

@@ -211,6 +211,7 @@ VARIATIONS: Mapping[str, Table] = {
         DATASETS,
         calibrated,
         measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
+        when="",
     ),
     "stability": variations(
         "Runs of SCAFFOLD that diverge",

@@ -78,10 +78,7 @@ def averaging(inputs: Inputs) -> Picture:
     return Picture(pd.DataFrame(lines), figure, sentences)
 
 
-SCORE = (
-    "The crossing of the best test accuracy so far with the target, interpolated between rounds; a run ends "
-    "there, or without it after the rounds allowed."
-)
+SCORE = "Round at which the running best accuracy crosses the target, interpolated; runs stop there."
 MNIST = {"iid": "IID", "shards": "non-IID"}
 PLAYS = {"iid": "IID", "roles": "by role"}
 BATCHES = {"full": "B = inf", 10: "B = 10", 50: "B = 50"}

@@ -277,7 +277,7 @@ def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Q
 
 
 SCORES = Table(
-    title="Scores on clients that do not train, FedAvg's in per cent, the others' relative to it",
+    title="Scores on held-out clients: FedAvg in %, others as % change from it",
     published="Table III",
     columns=score_columns,
     queries=score_queries,
