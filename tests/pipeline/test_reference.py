@@ -458,3 +458,20 @@ def test_runs_of_some_cells_are_listed() -> None:
     assert set(some) < set(everything)
     with pytest.raises(SpecError, match="no run in the rows"):
         summaries(demo, "reports/fedomw/table3.csv", (), (), [99])
+
+
+def test_the_front_page_counts_what_is_kept() -> None:
+    kept, text = HOME / kept_runs.REFERENCE, (HOME / "README.md").read_text(encoding="utf-8")
+    board = scoreboard(kept).query("reading == 'paper'").set_index("paper")[["published", "measured", "near"]]
+    claims = pd.read_csv(kept / f"{CLAIMS}.csv")
+    for paper, numbers in board.iterrows():
+        kinds = claims["kind"][claims["paper"] == paper]
+        held, failed = (
+            int(kinds.isin(decided).sum()) for decided in (["all", "holds", "test"], ["none", "fails"])
+        )
+        cells = " | ".join(map(str, [*numbers, f"{held} / {failed} / {len(kinds) - held - failed}"]))
+        assert re.search(rf"^\| `{paper}` \| .* \| {re.escape(cells)} \|$", text, re.MULTILINE), cells
+    published, measured, near = board.sum()
+    assert f"{measured} of {published} printed numbers are measured so far,\n{near} of them are near" in text
+    runs = pd.concat([kept_runs.read_runs(kept / paper / kept_runs.RUNS) for paper in papers()])
+    assert f"{(runs['device'] == 'cuda').sum()} of {len(runs):,} paper runs were made on a GPU" in text
