@@ -1,10 +1,10 @@
 """The structure of fedcore and pipeline, in numbers and as a picture.
 
-A room is a module or package directly below one of them. A floor is the longest way down from a room through
-the rooms that it imports; rooms that import one another are a circle.
+A subpackage is a module or package directly below one of them; those that import one another are a cycle. Its
+layer is the longest chain of imports below it.
 
     python -m benchmarks.structure                                     # the table, as Markdown
-    python -m benchmarks.structure --picture docs/img/structure.svg    # rooms on their floors
+    python -m benchmarks.structure --picture docs/img/structure.svg    # subpackages on their layers
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ SMALL = 40
 Edges = Mapping[str, frozenset[str]]
 
 
-def rooms(package: str, graph: grimp.ImportGraph) -> dict[str, frozenset[str]]:
-    """Return for each room of a package the rooms that it imports."""
+def subpackages(package: str, graph: grimp.ImportGraph) -> dict[str, frozenset[str]]:
+    """Return for each subpackage of a package the subpackages that it imports."""
     edges: dict[str, set[str]] = {
         child.rpartition(".")[2]: set() for child in graph.find_children(package) if "__main__" not in child
     }
     for importer in graph.modules:
-        room = _room(importer, package)
-        if room in edges:
-            rooms = (_room(module, package) for module in graph.find_modules_directly_imported_by(importer))
-            edges[room] |= {other for other in rooms if other in edges} - {room}
-    return {room: frozenset(imported) for room, imported in edges.items()}
+        subpackage = _subpackage(importer, package)
+        if subpackage in edges:
+            imported = (_subpackage(m, package) for m in graph.find_modules_directly_imported_by(importer))
+            edges[subpackage] |= {other for other in imported if other in edges} - {subpackage}
+    return {subpackage: frozenset(imported) for subpackage, imported in edges.items()}
 
 
-def circles(edges: Edges) -> list[frozenset[str]]:
+def cycles(edges: Edges) -> list[frozenset[str]]:
     """Return the groups of names that lead to one another."""
     below = {name: _reached(name, edges) for name in edges}
     groups = {frozenset({name, *(other for other in below[name] if name in below[other])}) for name in edges}
     return sorted((group for group in groups if len(group) > 1), key=sorted)
 
 
-def floors(edges: Edges) -> dict[str, int]:
-    """Return the floor of each room, from 1; rooms of a circle share one."""
-    group = {name: frozenset({name}) for name in edges} | {n: ring for ring in circles(edges) for n in ring}
+def layers(edges: Edges) -> dict[str, int]:
+    """Return the layer of each subpackage, from 1; subpackages of a cycle share one."""
+    group = {name: frozenset({name}) for name in edges} | {n: ring for ring in cycles(edges) for n in ring}
     by_group: dict[frozenset[str], int] = {}
 
-    def floor(members: frozenset[str]) -> int:
+    def layer(members: frozenset[str]) -> int:
         if members not in by_group:
             below = {group[other] for name in members for other in edges[name]} - {members}
-            by_group[members] = 1 + max(map(floor, below), default=0)
+            by_group[members] = 1 + max(map(layer, below), default=0)
         return by_group[members]
 
-    return {name: floor(group[name]) for name in edges}
+    return {name: layer(group[name]) for name in edges}
 
 
 def table() -> str:
     """Return the numbers as a Markdown table."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     links: Edges = {name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
-    edges = {package: rooms(package, graph) for package in PACKAGES}
+    edges = {package: subpackages(package, graph) for package in PACKAGES}
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     sizes = [len(path.read_text().splitlines()) for path in files]
     trees = [ast.parse(path.read_text()) for path in files]
@@ -72,14 +72,14 @@ def table() -> str:
     hidden = {id(inner) for node in _functions(trees) for inner in ast.walk(node) if _imports(inner)}
     tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
     counts = [str(len(package_edges)) for package_edges in edges.values()]
-    highest = [str(max(floors(package_edges).values())) for package_edges in edges.values()]
-    tangled = sum(len(circles(package_edges)) for package_edges in edges.values())
+    highest = [str(max(layers(package_edges).values())) for package_edges in edges.values()]
+    tangled = sum(len(cycles(package_edges)) for package_edges in edges.values())
     small = sum(size < SMALL for size in sizes) / len(files)
     for_types = sum(_for_types(node) for tree in trees for node in ast.walk(tree))
     lines = {
-        "rooms of fedcore / of pipeline": " / ".join(counts),
-        "floors of fedcore / of pipeline": " / ".join(highest),
-        "circles of rooms / of modules": f"{tangled} / {len(circles(links))}",
+        "packages of fedcore / of pipeline": " / ".join(counts),
+        "layers of fedcore / of pipeline": " / ".join(highest),
+        "import cycles of packages / of modules": f"{tangled} / {len(cycles(links))}",
         f"modules / of them under {SMALL} lines": f"{len(files)} / {small:.0%}",
         "median / longest module": f"{statistics.median(sizes):.0f} / {max(sizes)}",
         "median / longest function": f"{statistics.median(bodies):.0f} / {max(bodies)}",
@@ -91,32 +91,32 @@ def table() -> str:
 
 
 def draw(path: Path) -> None:
-    """Draw the rooms on their floors: a room imports lower floors only."""
+    """Draw the subpackages on their layers: a subpackage imports lower layers only."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     with figures.styled():
         figure = figures.framed(5.0)
         for axes, package in zip(figure.subplots(1, len(PACKAGES)), PACKAGES, strict=True):
-            edges = rooms(package, graph)
-            placed = floors(edges)
-            for floor in range(1, max(placed.values()) + 1):
-                row = sorted(room for room, level in placed.items() if level == floor)
-                for place, room in enumerate(row):
+            edges = subpackages(package, graph)
+            placed = layers(edges)
+            for layer in range(1, max(placed.values()) + 1):
+                row = sorted(subpackage for subpackage, level in placed.items() if level == layer)
+                for place, subpackage in enumerate(row):
                     axes.text(
                         (place + 0.5) / len(row),
-                        floor,
-                        room,
+                        layer,
+                        subpackage,
                         ha="center",
                         va="center",
                         bbox={"boxstyle": "round", "facecolor": "0.95", "edgecolor": "0.6"},
                     )
-            axes.set(title=package, xticks=[], ylim=(0.4, max(placed.values()) + 0.6), ylabel="floor")
+            axes.set(title=package, xticks=[], ylim=(0.4, max(placed.values()) + 0.6), ylabel="layer")
             axes.grid(visible=False)
             figures.whole_numbers(axes.yaxis)
         with atomic(path) as handle:
             figures.save(figure, {"svg": handle})
 
 
-def _room(module: str, package: str) -> str:
+def _subpackage(module: str, package: str) -> str:
     top, _, rest = module.partition(".")
     return rest.partition(".")[0] if top == package else ""
 
@@ -149,7 +149,7 @@ def _for_types(node: ast.AST) -> bool:
 def main() -> None:
     """Print the table, and draw the picture where a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--picture", type=Path, help="an svg to draw the rooms into")
+    parser.add_argument("--picture", type=Path, help="an svg to draw the subpackages into")
     options = parser.parse_args()
     if options.picture:
         draw(options.picture)

@@ -1,4 +1,4 @@
-"""Rooms import lower rooms only, and reading a specification loads no heavy library."""
+"""Packages import lower layers only, and reading a specification loads no heavy library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "torchvision", "pandas", "matplotlib", "seaborn", "sklearn", "scipy", "cvxpy", "pyarrow"}
 
 
-def test_each_room_imports_lower_rooms_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_package_imports_lower_layers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert lint_imports(config_filename="pyproject.toml", no_cache=True) == EXIT_STATUS_SUCCESS
 
