@@ -60,8 +60,8 @@ NOT_TRIED = """## Not tried
 
 FOUND_HEAD = """## Faults of version 0.1.0
 
-Version 0.1.0 had these faults, and no later version has them. S stands for science, P for the product in
-use, R for reliability and security. A fault without a test concerned only wording.
+Version 0.1.0 had these faults; each has a test, but for those of wording alone. S stands for science, P for
+the product in use, R for reliability and security.
 """
 
 
@@ -436,7 +436,7 @@ def page(measured: dict[str, dict[str, object]]) -> str:
             text = f"{entry.fault} | {entry.produced} | {entry.happens}"
             lines.append(f"| {text} | [`{function}`](../{file}) | {numbers} |")
         lines.append("")
-    return "\n".join([*lines, repeated(measured), NOT_TRIED, *findings(), MUTANTS.read_text("utf-8")])
+    return "\n".join([*lines, repeated(measured), NOT_TRIED, MUTANTS.read_text("utf-8"), *findings()])
 
 
 def findings() -> list[str]:
