@@ -8,7 +8,7 @@ from typing import get_args, get_origin
 from pydantic import BaseModel
 
 from fedcore.cli.describe import allowed, default_of
-from pipeline.catalogue.schema import PaperParams, Params, StudyParams
+from pipeline.catalogue.schema import EvaluationParams, PaperParams, Params, StudyParams, TrainingParams
 from pipeline.reports.render import md_table
 
 PAGE = """\
@@ -23,12 +23,20 @@ keys of their plug-in; `fedcore describe NAME` explains these.
 ## All keys
 
 {params}
+## The keys of training and evaluation
+
+They are the same wherever `training` and `evaluation` stand above; all are optional.
+
+{groups}
 ## The keys of a study
 
 A file in `studies/` has the keys of `papers.<name>` above, and these.
 [Your own question](studies.md) has examples.
 
 {study}"""
+
+
+GROUPS = {"training": TrainingParams, "evaluation": EvaluationParams}
 
 
 def schema_json(model: type[BaseModel] = Params, title: str = "params.yaml") -> str:
@@ -42,7 +50,8 @@ def key_page() -> str:
     """Return the page that explains each key of params.yaml."""
     paper_keys = {key for key, *_ in _every(PaperParams)}
     study = (line for line in _every(StudyParams) if line[0] not in paper_keys)
-    return PAGE.format(params=table(_every(Params)), study=table(study))
+    groups = (line for name, model in GROUPS.items() for line in keys(model, name))
+    return PAGE.format(params=table(_every(Params)), groups=table(groups), study=table(study))
 
 
 FILES: Mapping[str, Callable[[], str]] = {
@@ -73,5 +82,5 @@ def _every(model: type[BaseModel], where: str = "") -> Iterator[tuple[str, str, 
         path, below = line[0].strip("`"), field.annotation
         if get_origin(below) is dict:
             path, below = f"{path}.<name>", get_args(below)[1]
-        if isinstance(below, type) and issubclass(below, BaseModel):
+        if isinstance(below, type) and issubclass(below, BaseModel) and below not in GROUPS.values():
             yield from _every(below, path)
