@@ -17,7 +17,7 @@ from fedcore.base import __version__, errors
 from fedcore.base.errors import say
 from fedcore.cli.options import extensions, not_installed
 
-PANELS = ("Run", "Look", "Build", "Keep")
+PANELS = ("Run", "Look", "Build", "Keep", "For maintainers")
 Places = Mapping[str, Mapping[str, str]]
 
 

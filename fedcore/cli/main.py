@@ -5,7 +5,6 @@ from fedcore.cli.groups import execute, lazy_group
 COMMANDS = {
     "Run": {
         "run": "fedcore.cli.run:run",
-        "run-batch": "fedcore.cli.run:run_batch",
         "partition": "fedcore.cli.run:partition",
         "data": "fedcore.cli.data:app",
         "test": "fedcore.cli.test:prove",
@@ -17,6 +16,7 @@ COMMANDS = {
         "verify": "fedcore.cli.status:verify",
         "doctor": "fedcore.cli.doctor:doctor",
     },
+    "For maintainers": {"run-batch": "fedcore.cli.run:run_batch"},
 }
 app = lazy_group(
     "fedcore",

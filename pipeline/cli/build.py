@@ -40,7 +40,7 @@ def build(
         bool, typer.Option("--verbose", "-v", help="Print the command of each job too.")
     ] = False,
 ) -> None:
-    """Build reports with Snakemake, from data to pages; what is done already is not done again.
+    """Build reports with Snakemake; finished parts are kept.
 
     Example: fedcore build rfedavg/table2 --cores 2
     """

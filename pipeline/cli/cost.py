@@ -53,7 +53,7 @@ def cost(
     overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:
-    """Guess what a report costs: runs, core hours, memory, disk, and its most expensive settings.
+    """Estimate what a report costs: runs, core hours, memory, disk, and its most expensive settings.
 
     Example: fedcore cost rfedavg/table2 --scale paper --cores 8
     """

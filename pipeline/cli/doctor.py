@@ -75,7 +75,7 @@ def command(
     osv: Annotated[str, typer.Option(help="Address of a service like OSV; pip-audit's own by default.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Compare all pins with the public list of known weaknesses; exit code 1 if there are any.
+    """Compare all pins with the public list of known vulnerabilities; exit code 1 if there are any.
 
     Example: uv run --group audit fedcore audit
     """

@@ -134,7 +134,7 @@ def dvc() -> None:
 
 
 def pictures() -> None:
-    """Draw README's pictures: the primary paper's table1.pdf, kept scores, claims and curves. Needs pdftoppm.
+    """Draw front pages' pictures: the primary paper's table1.pdf, scores, claims and curves. Needs pdftoppm.
 
     Example: fedcore pictures
     """

@@ -33,7 +33,7 @@ def readings(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a table under combinations of what its paper leaves open: what is nearest, what holds in which.
+    """Measure a table under readings of its paper: which reading is nearest to the print, which claims hold.
 
     Example: fedcore readings fedomw/table2 --points labels,start --dry-run
     """

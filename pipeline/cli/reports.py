@@ -31,7 +31,7 @@ def report(report: Report, params: Params = PARAMS) -> None:
 
 
 def partial(report: Report, study: StudyFiles = None) -> None:
-    """Write a table of the runs that are finished; a cell without any says of what its runs failed.
+    """Write a table of the runs that are finished; an empty cell says why its runs failed.
 
     Example: fedcore partial rfedavg/table1
     """

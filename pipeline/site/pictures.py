@@ -1,4 +1,4 @@
-"""README's pictures of a table and of a figure."""
+"""Front pages' pictures of a table and of a figure."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ TOOL = "pdftoppm"
 
 
 def front(reports: Path, paper: str, target: Path) -> None:
-    """Draw the table that README shows, a paper's first; the png's own texts have numbers and processor.
+    """Draw the front page's table, a paper's first; the png's own texts have numbers and processor.
 
     It raises DataError if the table's csv or pdf is missing, or there is no ``pdftoppm``.
     """

@@ -1,4 +1,4 @@
-"""README's pictures: made by a command, and known by the numbers that they show."""
+"""Pictures of front pages: made by a command, and known by the numbers that they show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USUALLY, AT_MOST = 5.0, 15.0
 
 
 def shown() -> tuple[pd.DataFrame, str]:
-    """Return the numbers of README's Table I, and the processor that computed them."""
+    """Return the numbers of the front page's Table I, and the processor that computed them."""
     with Image.open(HOME / "docs/img/table1.png") as picture:
         numbers, made_on = (str(picture.info[key]) for key in (pictures.NUMBERS, pictures.PROCESSOR))
     return pd.read_csv(io.StringIO(numbers)), made_on
