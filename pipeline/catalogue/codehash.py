@@ -35,6 +35,8 @@ RUN = ("fedcore.spec:parse", "fedcore.execution.runner:execute")
 PARTITION = ("fedcore.partitions.build:make", "fedcore.partitions.file:identity", "fedcore.partitions.stats")
 INNER_IMPORT = re.compile(r"^[ \t]+(from [\w.]+ import|import [\w.]+)\b", re.MULTILINE)
 UNSEEN = frozenset({"ctx", "returns", "type_comment", "kind", "type_ignores", "simple"})
+NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+ASSIGNMENT = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 BLOCKS = frozenset({"body", "orelse", "finalbody"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
 WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
@@ -90,25 +92,37 @@ def _led_to(module: str, name: str) -> frozenset[Definition]:
 
 
 @cache
-def _resolved(module: str, name: str, rest: tuple[str, ...] = ()) -> frozenset[Definition]:
-    """Return what a name in a module stands for: a definition there, or what an import brings."""
-    home = _module(module)
-    if name in home.definitions:
-        return frozenset({(module, name)})
-    return _target(home.imports[name], rest) if name in home.imports else frozenset()
+def _resolved(
+    module: str, name: str, rest: tuple[str, ...] = (), above: frozenset[Definition] = frozenset()
+) -> frozenset[Definition]:
+    """Return what a name in a module may stand for: definitions there, and what imports bring.
+
+    With a definition comes what else its module does at its top, such as to fill a table. ``above``: names
+    that led here, as imports may go in a circle.
+    """
+    above |= {(module, name)}
+    homes, found = [module], set[Definition]()
+    for home in homes:
+        known = _module(home)
+        homes += [other for other in known.stars if _path(other) and other not in homes]
+        if name in known.definitions:
+            found |= {(home, key) for key in (name, "") if key in known.definitions}
+        if name in known.imports:
+            found |= _target(known.imports[name], rest, above)
+    return frozenset(found)
 
 
-def _target(target: str, rest: tuple[str, ...]) -> frozenset[Definition]:
+def _target(target: str, rest: tuple[str, ...], above: frozenset[Definition]) -> frozenset[Definition]:
     """Return what an imported ``module`` or ``module:name``, with attributes, stands for."""
     module, _, name = target.partition(":")
     if name and _path(f"{module}.{name}") and not (_path(module) and name in _module(module).definitions):
         module, name = f"{module}.{name}", ""
     if not _path(module):  # of an installed package, or a folder of the user's without __init__.py
         inner = f"{module}.{rest[0]}" if rest and not name else ""
-        return _target(inner, rest[1:]) if inner and _path(inner) else frozenset()
+        return _target(inner, rest[1:], above) if inner and _path(inner) else frozenset()
     if name:
-        return _resolved(module, name, rest)
-    return _target(f"{module}:{rest[0]}", rest[1:]) if rest else _whole(module)
+        return frozenset() if (module, name) in above else _resolved(module, name, rest, above)
+    return _target(f"{module}:{rest[0]}", rest[1:], above) if rest else _whole(module)
 
 
 def _whole(module: str) -> frozenset[Definition]:
@@ -119,13 +133,14 @@ def _whole(module: str) -> frozenset[Definition]:
 class _Module:
     """A module: the statements that define each name, or none, and what its imports bring, by name.
 
-    An import brings a ``module`` or ``module:name``. Few modules have imports inside of definitions, or call
-    ``declared``, so few are walked.
+    An import brings a ``module`` or ``module:name``, or all names of ``stars``. Few modules have imports
+    inside of definitions, or call ``declared``, so few are walked.
     """
 
     source: str
     definitions: Mapping[str, list[ast.stmt]]
     imports: Mapping[str, str]
+    stars: list[str]
 
 
 @cache
@@ -144,7 +159,9 @@ def _module(name: str) -> _Module:
     inside = INNER_IMPORT.search(source) is not None
     nodes = (inner for node in executed for inner in ast.walk(node)) if inside else executed
     package = name.split(".")[: None if path.stem == "__init__" else -1]
-    return _Module(source, definitions, dict(_imported(nodes, package)))
+    imported = list(_imported(nodes, package))
+    stars = [target.partition(":")[0] for name, target in imported if name == "*"]
+    return _Module(source, definitions, dict(imported), stars)
 
 
 @cache
@@ -168,10 +185,15 @@ def _facts(module: str) -> str:
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    """Return the names that a statement at a module's top defines, and "" if it may do more than that."""
+    if isinstance(node, NAMED):
         return [node.name]
-    names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return names or [""]
+    inner = list(ast.walk(node))
+    stored = [n for n in inner if isinstance(getattr(n, "ctx", None), ast.Store)]
+    names = [n.id for n in stored if isinstance(n, ast.Name)]
+    names += [n.name for n in inner if isinstance(n, NAMED)]
+    changes = any(isinstance(n, ast.Attribute | ast.Subscript) for n in stored)
+    return names if isinstance(node, ASSIGNMENT) and not changes else [*names, ""]
 
 
 def _imported(nodes: Iterable[ast.AST], package: list[str]) -> Iterator[tuple[str, str]]:

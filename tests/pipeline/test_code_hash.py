@@ -26,7 +26,6 @@ FILES = {
 FILES_ALL = {("fedcore.files", "SIZE"), ("fedcore.files", "write"), ("fedcore.files", "read")}
 WRITE = {("fedcore.files", "SIZE"), ("fedcore.files", "write")}
 DEEP = {("fedcore.part.deep", name) for name in ("LEFT", "RIGHT", "REST", "")}
-SIDES = DEEP - {("fedcore.part.deep", "")}
 READ = {("fedcore.files", "read")}
 OWN = {("fedcore.part", "own")}
 Reached = Callable[[str], set[tuple[str, str]]]
@@ -44,7 +43,10 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached
     def reach(text: str) -> set[tuple[str, str]]:
         (tmp_path / "fedcore/main.py").write_text(text, encoding="utf-8")
         forget()
-        return set(codehash.reached(["fedcore.main:start"])) - {("fedcore.main", "start")}
+        return set(codehash.reached(["fedcore.main:start"])) - {
+            ("fedcore.main", "start"),
+            ("fedcore.main", ""),
+        }
 
     monkeypatch.setattr(codehash, "HOME", tmp_path)
     for path, text in FILES.items():
@@ -73,7 +75,7 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached
         ("from fedcore import part\ndef start(): part.kept.read()", READ),
         ("from fedcore import part\ndef start(): part.kept", FILES_ALL),
         ("from fedcore import part\ndef start(): part.deep", DEEP),
-        ("import fedcore.part.deep\ndef start(): fedcore.part.deep.RIGHT", SIDES),
+        ("import fedcore.part.deep\ndef start(): fedcore.part.deep.RIGHT", DEEP),
         ("def start():\n    from fedcore import files\n    return files.read()", READ),
         ("def start():\n    import fedcore.files\n    return fedcore.files.read()", READ),
         ("def start(x: 'files'):\n    from fedcore.nothing import y\n    return y", set()),
@@ -203,6 +205,31 @@ def test_a_folder_without_init_is_followed_into_its_modules(
         "from loose.tools import step\ndef start(): step()\n",
     ):
         assert reached(text) == {("loose.tools", "step")}
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "def rate(): return 1",
+        "RATES = {}\nRATES['a'] = 1\ndef rate(): return RATES",
+        "X = []\nX.append(1)\ndef rate(): return X",
+        "T = {}\nfor k in 'a':\n    T[k] = 1\ndef rate(): return T",
+        "def rate(): pass\nrate.value = 1",
+        "try:\n    import x\nexcept ImportError:\n    def rate(): return 1",
+        "try:\n    from near import rate\nexcept ImportError:\n    rate = 1",
+    ],
+)
+def test_an_edit_of_what_a_helper_does_at_its_top_counts(
+    reached: Reached, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helper: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "near.py").write_text("from other import *\nfrom helper import rate\n")
+    (tmp_path / "other.py").write_text("from near import *\n")
+    hashes = set()
+    for text in (helper, helper.replace("1", "2")):
+        (tmp_path / "helper.py").write_text(text)
+        hashes.add(hashed(reached, "from other import *\nfrom helper import *\ndef start(): return rate()"))
+    assert len(hashes) == 2
 
 
 def module(kind: str, name: str) -> str:
