@@ -15,6 +15,7 @@ from typing import IO, Any
 from fedcore.base.errors import DataError, say
 
 PART = ".part"
+Stamps = tuple[tuple[int, ...], ...]
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -76,22 +77,24 @@ def _locked(handle: int, folder: Path) -> bool:
     return True
 
 
-def stamps(path: Path) -> tuple[tuple[int, ...], ...]:
-    """Return numbers that change with a file, or with any below a folder: inodes, sizes and times.
-
-    Nothing where there is no such file.
-    """
-    inodes: dict[tuple[int, int], tuple[int, ...]] = {}
-    pending = [str(path)]
+def walked(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield a path and all below it, in order, behind links but no folder twice; nothing where none is."""
+    pending, folders = [str(path)], set[tuple[int, int]]()
     for place in pending:
         with suppress(OSError, ValueError):
             stat = os.stat(place)
-            if (stat.st_dev, stat.st_ino) in inodes:
+            if (inode := (stat.st_dev, stat.st_ino)) in folders:
                 continue
-            inodes[stat.st_dev, stat.st_ino] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            yield place, stat
             if S_ISDIR(stat.st_mode):
-                pending += [entry.path for entry in os.scandir(place)]
-    return tuple(sorted((*name, *numbers) for name, numbers in inodes.items()))
+                folders.add(inode)
+                pending += sorted(entry.path for entry in os.scandir(place))
+
+
+def stamps(path: Path) -> Stamps:
+    """Return numbers that change with a file, or with any below a folder: inodes, sizes and times."""
+    stats = [stat for _, stat in walked(path)]
+    return tuple(sorted({(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats}))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -22,6 +22,7 @@ from fedcore.base.options import differences
 from fedcore.base.registry import chosen
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source
+from fedcore.data.files import images_of
 from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
 from fedcore.engines import problem as problems
@@ -200,10 +201,11 @@ def load_data(section: str, source: Source) -> tuple[Dataset, str]:
     """Load the data of a specification's section (canonical JSON) and hash them.
 
     The last two are kept, until a file or folder that the section names, as a path of its own or below the
-    data folder, has changed.
+    data folder, has changed, or an image that its table names.
     """
-    named = ((stamps(Path(text)), stamps(source.root / text)) for text in _texts(section))
-    return _loaded(section, source, tuple(named))
+    named = [folder / text for text in _texts(section) for folder in (Path(), source.root)]
+    places = (*named, *images_of(json.loads(section)))
+    return _loaded(section, source, tuple(map(stamps, places)))
 
 
 def _texts(section: str) -> list[str]:

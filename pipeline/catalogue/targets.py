@@ -9,8 +9,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from fedcore.base.files import digest, sha256_file
+from fedcore.base.files import Stamps, digest, sha256_file, stamps
 from fedcore.base.registry import plugins
+from fedcore.data.files import files_of
 from fedcore.execution.integrity import PARTITION
 from fedcore.parts import Recipe
 from pipeline.catalogue import codehash
@@ -26,7 +27,6 @@ Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
 FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
-OWN_FILES = (*(("data", key) for key in ("path", "test")), *(("model", key) for key in ("init", "weights")))
 TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 
@@ -79,10 +79,15 @@ class PlannedRun:
 
     @cached_property
     def code(self) -> str:
-        """The hash of the code that it executes, and of the user's files that it reads."""
+        """The hash of the code that it executes, with that of the user's files."""
         names = {key: self.spec[key]["name"] for key in ("algorithm", "data", "model", "partition")}
         observers = tuple(sorted(self.spec["evaluation"].get("observe", ())))
-        return _with_files(codehash.of_run(**names, observers=observers), self.spec)
+        return _joined(codehash.of_run(**names, observers=observers), self.files)
+
+    @cached_property
+    def files(self) -> str:
+        """The hash of the user's files that it reads, as far as they are here; empty without any."""
+        return _hash_of_files(self.spec)
 
     @cached_property
     def spec_sha256(self) -> str:
@@ -114,22 +119,24 @@ class PartitionJob:
 
     @cached_property
     def code(self) -> str:
-        """The hash of the code that makes it, and of the user's files that it reads."""
+        """The hash of the code that makes it, with that of the user's files that it reads."""
         code = codehash.of_partition(self.spec["data"]["name"], self.spec["partition"]["name"])
-        return _with_files(code, self.spec)
+        return _joined(code, _hash_of_files(self.spec))
 
 
-def _with_files(code: str, spec: Mapping[str, Any]) -> str:
-    """Return a hash of code with those of the user's files that a specification names, if it names any."""
-    values = [spec.get(section, {}).get(key) for section, key in OWN_FILES]
-    roots = [Path(value) for value in values if isinstance(value, str)]
-    paths = [path for root in roots for path in (root, *sorted(root.rglob("*"))) if path.is_file()]
-    files = [(path.as_posix(), _hash_of(path, path.stat().st_mtime_ns)) for path in paths]
+def _joined(code: str, files: str) -> str:
     return digest([code, files]) if files else code
 
 
+def _hash_of_files(spec: Mapping[str, Any]) -> str:
+    """Return the hash of the user's files that a specification names; empty without any."""
+    paths = [path for section in ("data", "model") for path in files_of(spec[section])]
+    files = [(path.as_posix(), _hash_of(path, stamps(path))) for path in paths]
+    return digest(files) if files else ""
+
+
 @lru_cache(maxsize=4096)
-def _hash_of(path: Path, stamp: int) -> str:
+def _hash_of(path: Path, now: Stamps) -> str:
     return sha256_file(path)
 
 

@@ -143,6 +143,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
         **{name: summary.get(name) for name in WORK},
         **{name: summary[name] for name in HASHES},
         "code": provenance["code"],
+        **({"files": run.files} if run.files and provenance["code"] == run.code else {}),
         "summary_sha256": sha256_file(folder / SUMMARY),
         "history_sha256": sha256_file(folder / HISTORY),
         **{name: timing.get(name) for name in MACHINE},

@@ -5,8 +5,9 @@
     reports/reference/quick/<paper>/               the same of runs at quick scale
 
 A study's kept run counts as made where its results are not, as long as its specification is the one that is
-asked for; its line says by which code it was made. A paper's runs are made anew; kept ones count in reports
-that are kept themselves. Runs that were kept before there were histories have none.
+asked for, and the user's files that this names, where they are here, are those of then; its line says by
+which code it was made. A paper's runs are made anew; kept ones count in reports that are kept themselves.
+Runs that were kept before there were histories have none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import atomic, stamps
+from fedcore.base.files import Stamps, atomic, stamps
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue.params import STUDY
@@ -49,11 +50,12 @@ def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | No
         return None
     path = (among or root / REFERENCE / run.paper) / RUNS
     line = _lines(path, stamps(path)).get(run.folder)
-    return line if line and line["spec_sha256"] == run.spec_sha256 else None
+    same = line and line["spec_sha256"] == run.spec_sha256 and run.files in {"", line.get("files")}
+    return line if same else None
 
 
 @cache
-def _lines(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, Line]:
+def _lines(path: Path, now: Stamps) -> Mapping[str, Line]:
     return {line["run"]: filled(line) for line in read_runs(path).to_dict("records")}
 
 
@@ -85,7 +87,7 @@ def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.Dat
 
 
 @cache
-def _histories(path: Path, now: tuple[tuple[int, ...], ...]) -> Mapping[str, pd.DataFrame]:
+def _histories(path: Path, now: Stamps) -> Mapping[str, pd.DataFrame]:
     return {str(run): history.drop(columns=FIRST[:2]) for run, history in read_histories(path).groupby("run")}
 
 

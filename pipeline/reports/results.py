@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.files import read_object, stamps
+from fedcore.base.files import Stamps, canonical_json, read_object, stamps
 from fedcore.base.lazy import pd
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
@@ -59,7 +59,7 @@ def _refuse(*folders: Path) -> None:
 
 
 @cache
-def _wrong(folder: Path, files: tuple[tuple[int, ...], ...]) -> str:
+def _wrong(folder: Path, files: Stamps) -> str:
     """Describe problems of a folder's files, which are hashed once as long as their times and sizes stay."""
     return changed(folder) if any((folder / name).exists() for name in MADE) else ""
 
@@ -179,8 +179,20 @@ class RunFacts:
 def read(
     cells: Mapping[Cell, Sequence[PlannedRun]], root: Path, among: Path | None = None
 ) -> dict[Cell, tuple[RunFacts, ...]]:
-    """Return the facts of each cell's runs; cells that share a run share its facts."""
+    """Return the facts of each cell's runs; cells that share a run share its facts.
+
+    It raises DataError if runs that name the same files of the user's were made of other contents.
+    """
     runs = {run.folder: RunFacts(run, root, among) for runs in cells.values() for run in runs}
+    made_of: dict[str, dict[str, str]] = {}
+    for folder, facts in runs.items():
+        if "path" in (section := facts.run.spec["data"]) and facts.summary:
+            hashes = made_of.setdefault(canonical_json(section), {})
+            hashes.setdefault(facts.summary["data_sha256"], folder)
+            if len(hashes) > 1:
+                raise DataError(
+                    f"{' and '.join(hashes.values())}: made of other data than each other; {REPAIR}"
+                )
     return {cell: tuple(runs[run.folder] for run in planned) for cell, planned in cells.items()}
 
 

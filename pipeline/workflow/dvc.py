@@ -7,17 +7,16 @@ are one small JSON file, which DVC shows and compares: {table: {row: {column: me
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fedcore.base.registry import VARIABLE
-from pipeline.catalogue.targets import OWN_FILES
+from fedcore.data.files import images_of, named_in
+from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
 from pipeline.reports.render import rendered
 
 METRICS = "metrics.json"
-OWN_KEYS = {key for _, key in OWN_FILES}
 
 
 def dvc_yaml(params: Path) -> str:
@@ -29,13 +28,8 @@ def dvc_yaml(params: Path) -> str:
     root = params.resolve().parent
     roots = (Path(folder).resolve() for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder)
     folders = [path.relative_to(root).as_posix() for path in roots if path.is_relative_to(root)]
-    sections = {
-        paper: section.model_dump(by_alias=True) for paper, section in catalogue.params.papers.items()
-    }
     values = {
-        "papers": {
-            paper: [*dict.fromkeys(_own_files(sections[paper], root)), *folders] for paper in sections
-        },
+        "papers": {paper: [*_own_files(catalogue, paper, root), *folders] for paper in catalogue.papers},
         "studies": catalogue.params.files,
         "targets": [*catalogue.targets()],
         "metrics": METRICS,
@@ -43,15 +37,16 @@ def dvc_yaml(params: Path) -> str:
     return rendered("dvc.yaml", values, Path(__file__).parent)
 
 
-def _own_files(section: Any, root: Path) -> Iterator[str]:
-    """Yield the files and folders below ``root`` that keys of the user's own files name."""
-    if isinstance(section, list | tuple):
-        section = dict(enumerate(section))
-    for key, value in section.items() if isinstance(section, Mapping) else ():
-        if key not in OWN_KEYS or not isinstance(value, str):
-            yield from _own_files(value, root)
-        elif not Path(value).is_absolute() and (root / value).exists():
-            yield value
+def _own_files(catalogue: Catalogue, paper: str, root: Path) -> list[str]:
+    """Return the user's files and folders below ``root`` that a paper's runs read: of images, the folders."""
+    runs, _, divisions = catalogue.planned(paper)
+    specs = (*(run.spec for run in runs.values()), *(division.spec for division in divisions.values()))
+    sections = [spec[name] for spec in specs for name in ("data", "model")]
+    named = [path for section in sections for path in named_in(section)]
+    images = [path for section in sections for path in images_of(section)]
+    named += [path.parent if path.parent.parts else path for path in images]
+    below = (path for path in dict.fromkeys(named) if not path.is_absolute() and (root / path).exists())
+    return [path.as_posix() for path in below]
 
 
 def means_json(tables: Iterable[Path]) -> str:
