@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from fedcore.base.errors import SpecError, say
-from fedcore.base.files import write_json, write_text
+from fedcore.base.files import exclusive, write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.base.options import suggestion
 from fedcore.cli.options import Json, Mirror, Root, completing, show
@@ -61,15 +61,18 @@ def evaluate(
         if name not in papers():
             raise SpecError(f"{name}: no such paper{suggestion(name, papers())}")
     catalogue = catalogue_of(PARAMS, REPRODUCTION, EDITIONS)
-    if (OUT / "work").exists():
-        shutil.rmtree(OUT / "work")
     began = time.monotonic()
 
     def note(what: Recheck | str) -> None:
         say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
-    evaluation = make_again(catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill)
+    with exclusive(OUT):
+        if (OUT / "work").exists():
+            shutil.rmtree(OUT / "work")
+        evaluation = make_again(
+            catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill
+        )
     if fill:
         say(f"wrote {package.write(REFERENCE)}", error=as_json)
     facts: dict[str, Any] = {  # docs/evaluate.md describes the keys

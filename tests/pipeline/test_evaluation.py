@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -246,6 +248,8 @@ def test_an_interrupted_command_reports_the_checks_so_far(
     def interrupted(unit: Unit, *arguments: Any) -> Recheck:
         calls.append(unit)
         if len(calls) > 1:
+            with pytest.raises(BlockingIOError):  # another command waits
+                fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
             raise KeyboardInterrupt
         return again(unit, *arguments)
 
