@@ -115,6 +115,8 @@ def execute(call: Callable[[], Any]) -> None:
         call()
     except Exception as error:
         message = not_installed(error) if isinstance(error, ModuleNotFoundError) else errors.said(error)
+        if isinstance(error, FileNotFoundError) and error.filename:
+            message = f"{error.filename}: no such file"
         if message is None:
             raise
         say(f"error: {message}", error=True)

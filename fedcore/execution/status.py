@@ -1,5 +1,6 @@
 """The state of every run below a folder: read from its files, and counted."""
 
+import os
 import socket
 import time
 from collections import Counter
@@ -70,8 +71,11 @@ def survey(
         planned: what provenance.json should state of each run by folder; those that are not there wait.
         alone: leave out unfinished runs that are not planned.
     """
-    known = {Path(folder): stated for folder, stated in (planned or {}).items()}
-    known = {folder: stated for folder, stated in known.items() if folder.is_relative_to(results)}
+    home = os.path.abspath(results)
+    places = {Path(os.path.abspath(folder)): stated for folder, stated in (planned or {}).items()}
+    known = {
+        results / place.relative_to(home): places[place] for place in places if place.is_relative_to(home)
+    }
     marks = () if alone else below(results, RECORD, CHECKPOINT, *(() if known else (PROVENANCE,)))
     others = {path.parent for path in marks} - {*known}
     return [_status(folder, known.get(folder, {})) for folder in (*known, *sorted(others))]

@@ -89,6 +89,8 @@ def write_partial(sources: Sources) -> list[Path]:
     folder, name = _folder(sources), f"reports/{sources.paper}/{sources.name}"
     if sources.target.kind != "table":
         raise DataError(f"{name}: is no table")
+    if sources.target.needs == "partitions":
+        raise DataError(f"{name}: needs partitions and no run")
     if not any(is_made(run, sources.root) for run in sources.runs):
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import DataError, SpecError
 from fedcore.base.files import read_object
 from fedcore.execution.integrity import CHECKPOINT, STATISTICS, SUMMARY, SUPERSEDED, changed, finished
 from pipeline.catalogue import Catalogue
@@ -115,7 +115,7 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
     try:
         metrics = dvc.means_json(path.with_name(f"{name}.csv") for name in tables)
         return path.read_text(encoding="utf-8") == metrics
-    except OSError:
+    except (OSError, DataError):
         return False
 
 

@@ -17,13 +17,14 @@ from pipeline.catalogue.params import EDITIONS, STUDY, configuration, study_name
 from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.papers import catalogue_of
 from pipeline.reports import REPORTS, report_changes
+from pipeline.reports.kept import line_of
 from pipeline.workflow.reports import runs_of
 
 
 def planned(
     params: Path, report: str = "", scale: str | None = None, over: Path | None = None
 ) -> dict[str, dict[str, str]]:
-    """Return what provenance.json should state of each run of a params.yaml, by folder.
+    """Return what provenance.json should state of each run of a params.yaml, by folder; none of kept ones.
 
     Args:
         params: a params.yaml.
@@ -35,7 +36,8 @@ def planned(
         SpecError: params.yaml is wrong, or there is no such report.
     """
     catalogue = catalogue_of(params, scale, over)
-    return {run.folder: stated(run) for run in runs_of(catalogue, report or "all")}
+    runs = runs_of(catalogue, report or "all")
+    return {run.folder: stated(run) for run in runs if line_of(run, Path()) is None}
 
 
 def stated(run: PlannedRun) -> dict[str, str]:
@@ -44,8 +46,9 @@ def stated(run: PlannedRun) -> dict[str, str]:
 
 
 def check(report: Report, params: Path) -> list[IntegrityIssue]:
-    """Compare runs with the params.yaml beside ``results/`` at their scale, and reports with their files."""
-    home = params.resolve().parent
+    """Compare runs with a params.yaml, or raise SpecError if it is wrong, and reports with their files."""
+    catalogue_of(params)
+    home, scales = params.resolve().parent, {*configuration(params)["scales"], STUDY}
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
     studies = study_names(params.parent)
     problems = []
@@ -58,10 +61,8 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
         if scale == STUDY and paper not in studies:
             continue
         if scale not in catalogues:
-            catalogues[scale] = {}
-            with suppress(SpecError):
-                laid = _laid_over(params, None if scale == STUDY else scale)
-                catalogues[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
+            laid = _laid_over(params, None if scale == STUDY else scale) if scale in scales else []
+            catalogues[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
         run = catalogues[scale].get(place)
         problems += [IntegrityIssue(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
@@ -111,8 +112,10 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
     """Return the seed folders below ``results`` that belong to no target at any scale of ``params``.
 
     Nor do they belong to one with data/editions.yaml, or ``over``, laid over it. Those of studies whose file
-    is not in studies/ are left out: they may lie anywhere.
+    is not in studies/ are left out: they may lie anywhere. It raises SpecError if a file can't be read.
     """
+    if over is not None:
+        configuration(over)
     folders = [path for path in results.glob("*/*/*/*/seed*") if path.is_dir()]
     scales = {path.parents[2].name for path in folders} & {*configuration(params)["scales"], STUDY}
     catalogues = [

@@ -97,6 +97,8 @@ def test_without_a_plan_what_is_there_counts_and_nothing_is_stale(results: Path)
 def test_runs_outside_the_folder_and_finished_ones_outside_the_plan_are_left_out(results: Path) -> None:
     planned = {str(results / "done"): EXPECTED, "elsewhere/run": EXPECTED}
     assert states(survey(results, planned, alone=True)) == {"done": "done"}
+    relative = {os.path.relpath(folder): stated for folder, stated in planned.items()}
+    assert states(survey(results, relative, alone=True)) == {"done": "done"}
     unfinished = {"running": "running", "failed": "failed"} | dict.fromkeys(
         ("interrupted", "killed"), "interrupted"
     )

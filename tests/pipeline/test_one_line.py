@@ -1,0 +1,46 @@
+"""What a command can't use is said in one line, with exit code 2, and not in a traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from project import parameters
+
+from fedcore.cli.main import main
+
+COMMANDS = {
+    "chosen params.yaml": "params.yaml: ",
+    "chosen empty.csv": "empty.csv: no table: No columns to parse from file",
+    "chosen binary.csv": "binary.csv: no table: 'utf-8' codec can't decode",
+    "chosen results": "results: no table: ",
+    "metrics none.csv --out m.json": "none.csv: no such file",
+    "metrics params.yaml --out m.json": "params.yaml: no table of a report: 'row'",
+    "metrics binary.csv --out m.json": "binary.csv: no table of a report: 'utf-8' codec",
+    "pdf none.tex x.pdf": "none.tex: no such file",
+    "verify --params none.yaml": "none.yaml: ",
+    "prune --overlay none.yaml": "none.yaml: ",
+    "partial radfed/partition": "reports/radfed/partition: is no table",
+    "partial radfed/table1": "reports/radfed/table1: needs partitions and no run",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_command_cannot_use_is_one_line(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.reports.render.engine", lambda: "tectonic")
+    monkeypatch.setattr(sys, "argv", ["fedcore", *command.split()])
+    config = parameters("radfed") | {"primary_paper": "radfed"}
+    Path("params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    Path("empty.csv").touch()
+    Path("binary.csv").write_bytes(b"\xff\x00")
+    Path("results").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {COMMANDS[command]}")
+    assert ended.value.code == 2
