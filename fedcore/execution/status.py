@@ -73,9 +73,7 @@ def survey(
     """
     home = os.path.abspath(results)
     places = {Path(os.path.abspath(folder)): stated for folder, stated in (planned or {}).items()}
-    known = {
-        results / place.relative_to(home): places[place] for place in places if place.is_relative_to(home)
-    }
+    known = {results / p.relative_to(home): places[p] for p in places if p.is_relative_to(home)}
     marks = () if alone else below(results, RECORD, CHECKPOINT, *(() if known else (PROVENANCE,)))
     others = {path.parent for path in marks} - {*known}
     return [_status(folder, known.get(folder, {})) for folder in (*known, *sorted(others))]

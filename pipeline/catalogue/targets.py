@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -135,7 +135,7 @@ def _hash_of_files(spec: Mapping[str, Any]) -> str:
     return digest(files) if files else ""
 
 
-@lru_cache(maxsize=4096)
+@cache
 def _hash_of(path: Path, now: Stamps) -> str:
     return sha256_file(path)
 

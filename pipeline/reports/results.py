@@ -181,18 +181,15 @@ def read(
 ) -> dict[Cell, tuple[RunFacts, ...]]:
     """Return the facts of each cell's runs; cells that share a run share its facts.
 
-    It raises DataError if runs that name the same files of the user's were made of other contents.
+    It raises DataError if the user's files that runs name held other data for one of them.
     """
     runs = {run.folder: RunFacts(run, root, among) for runs in cells.values() for run in runs}
-    made_of: dict[str, dict[str, str]] = {}
+    hashes: dict[str, str] = {}
     for folder, facts in runs.items():
-        if "path" in (section := facts.run.spec["data"]) and facts.summary:
-            hashes = made_of.setdefault(canonical_json(section), {})
-            hashes.setdefault(facts.summary["data_sha256"], folder)
-            if len(hashes) > 1:
-                raise DataError(
-                    f"{' and '.join(hashes.values())}: made of other data than each other; {REPAIR}"
-                )
+        if "path" in (section := facts.run.spec["data"]) and (summary := facts.summary):
+            found = summary["data_sha256"]
+            if found != hashes.setdefault(canonical_json(section), found):
+                raise DataError(f"{folder}: made of other data than runs beside it; {REPAIR}")
     return {cell: tuple(runs[run.folder] for run in planned) for cell, planned in cells.items()}
 
 
@@ -215,12 +212,14 @@ def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -
 
 
 def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:
-    """Return what is known of a run, by catalogue, summary and timing; DataError if a file is damaged."""
+    """Return what is known of a run that is here or kept; DataError if a file is damaged."""
     known = {"seed": run.seed, "spec": run.spec_sha256, "code": run.code, "partition": run.partition}
-    summary = _summary(root / run.folder / SUMMARY)
+    if line := kept.line_of(run, root):
+        known |= {"code": line["code"], "kept": f"{kept.REFERENCE}/{run.paper}/{kept.RUNS}"}
+    summary = kept.summary_of(line) if line else _summary(root / run.folder / SUMMARY)
     if summary is None:
         return known | {"status": "not run yet"}
-    timing = _read(root / run.folder / TIMING) or {}
+    timing = line or _read(root / run.folder / TIMING) or {}
     stated = [(source, key) for source, keys in ((summary, MEASURED), (timing, TIMED)) for key in keys]
     return known | {key: source[key] for source, key in stated if source.get(key) not in (None, "")}
 

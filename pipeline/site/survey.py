@@ -285,5 +285,5 @@ def _evidence(evidence: dict[str, Evidence], run: PlannedRun, root: Path) -> Evi
         except DataError as error:
             run_facts = {"seed": run.seed, "status": f"{DAMAGED}{error}"}
         if run.folder not in evidence or run_facts["status"] in FINISHED:
-            evidence[run.folder] = Evidence(run, run_facts, [])
+            evidence[run.folder] = Evidence(run, run_facts, [], "kept" in run_facts)
     return evidence[run.folder]

@@ -18,13 +18,13 @@ from snakemake_interface_storage_plugins.io import Mtime
 
 from fedcore.base import MIRROR
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
-from fedcore.base.files import canonical_json, digest, sha256_file, write_text
+from fedcore.base.files import canonical_json, digest, sha256_file, walked, write_text
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
 from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
 from pipeline.papers import FOLDER, build_catalogue
-from pipeline.reports.kept import line_of
+from pipeline.reports.kept import REFERENCE, RUNS, line_of
 from pipeline.workflow import machine, messages
 from pipeline.workflow.adopt import Decision, apply, inspect, leave_others, recorded
 from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
@@ -35,6 +35,7 @@ GO_ON = "The same command continues from the checkpoints."
 WHAT_NOW = f"""fedcore status shows what failed, and why. {GO_ON}
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv [--study FILE]"""
 SITE = FOLDER.parent / "site"
+SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
@@ -181,8 +182,9 @@ class Workflow:
 
     @staticmethod
     def site(wildcards: Any) -> JobSpec:
-        """Return the spec of the site: a hash of what makes and shows it; its inputs tell of its contents."""
-        files = filter(Path.is_file, [Path("mkdocs.yml")])
+        """Return the spec of the site: a hash of what makes it, its pages and what is kept for it."""
+        places = chain.from_iterable(map(walked, SHOWN_BY_SITE))
+        files = filter(Path.is_file, (Path(place) for place, _ in places))
         plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=files)
         return {"file": "logs/reports/site.params.yaml", "plan": plan}
 
@@ -193,15 +195,17 @@ class Workflow:
     def summaries(self, wildcards: Any) -> list[str]:
         """Return the summaries, or the statistics of partitions, that a table or figure is made of.
 
-        Reports that decide which these are come first, where they are.
+        Reports that decide which these are come first, where they are, and the lines of kept runs last.
         """
         self._plan_by_hashes()
         sources = self._sources(wildcards)
         if sources.target.needs == "partitions":
             return [f"{run.partition}/{STATISTICS}" for run in sources.runs]
         first = (f"reports/{sources.paper}/{name}.csv" for name in sources.target.follows)
-        runs = (f"{run.folder}/{SUMMARY}" for run in sources.runs if line_of(run, Path()) is None)
-        return [*(name for name in first if Path(name).exists()), *runs]
+        kept = {run.folder for run in sources.runs if line_of(run, Path())}
+        runs = [f"{run.folder}/{SUMMARY}" for run in sources.runs if run.folder not in kept]
+        lines = [f"{REFERENCE}/{sources.paper}/{RUNS}"] if kept else []
+        return [*(name for name in first if Path(name).exists()), *runs, *lines]
 
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""

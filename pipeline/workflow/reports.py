@@ -12,6 +12,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import STUDIES
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.reports import render
+from pipeline.reports.kept import REFERENCE
 from pipeline.workflow import dvc
 
 BESIDE = {"all": "reports/all", "site": "reports/site/index.html", "fidelity": "reports/fidelity.html"}
@@ -111,7 +112,7 @@ class ReportFiles:
         forms = ("pdf", "provenance.json")
         beside = (f"reports/{name}.{form}" for name in self.catalogue.names() for form in forms)
         board = r"reports/(site/index\.html|fidelity(-claims)?\.(csv|md|html))"
-        return rf"(?!(results|data|logs)/|({board}|{one_of({*self.all(), *beside})})$).+"
+        return rf"(?!(results|data|logs|{REFERENCE})/|({board}|{one_of({*self.all(), *beside})})$).+"
 
     def refusal(self, typed: str) -> str:
         """Say in one line what to ask for in place of a report that no rule makes."""

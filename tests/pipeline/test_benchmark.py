@@ -349,7 +349,8 @@ def test_results_here_go_before_kept_ones() -> None:
     assert RunFacts(run, Path()).accuracy == 50.0
     flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
     wildcards = SimpleNamespace(paper="bench", table="trials", get={"table": "trials"}.get)
-    assert flow.summaries(wildcards) == [f"{run.folder}/summary.json"]
+    lines = "reports/reference/bench/runs.parquet"
+    assert flow.summaries(wildcards) == [f"{run.folder}/summary.json", lines]
 
 
 def test_a_diverged_run_is_kept_with_its_untrained_score() -> None:

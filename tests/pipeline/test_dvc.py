@@ -22,6 +22,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     )
     shutil.copytree(HOME / "data" / "demo", copy.folder / "data" / "demo")
     copy.edit("dvc.yaml", "cmd: snakemake reports/rfedavg", f"cmd: snakemake {TABLE}")
+    copy.edit("dvc.yaml", ", studies/label_skew.yaml]", "]")
     return copy
 
 

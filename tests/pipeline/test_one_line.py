@@ -12,7 +12,6 @@ from project import parameters
 from fedcore.cli.main import main
 
 COMMANDS = {
-    "chosen params.yaml": "params.yaml: ",
     "chosen empty.csv": "empty.csv: no table: No columns to parse from file",
     "chosen binary.csv": "binary.csv: no table: 'utf-8' codec can't decode",
     "chosen results": "results: no table: ",
@@ -22,7 +21,6 @@ COMMANDS = {
     "pdf none.tex x.pdf": "none.tex: no such file",
     "verify --params none.yaml": "none.yaml: ",
     "prune --overlay none.yaml": "none.yaml: ",
-    "partial radfed/partition": "reports/radfed/partition: is no table",
     "partial radfed/table1": "reports/radfed/table1: needs partitions and no run",
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,17 @@ from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json
 from fedcore.data import Source
 from fedcore.execution.runner import load_data
+from pipeline.catalogue.params import with_studies
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity import reference
 from pipeline.papers import catalogue_of
 from pipeline.reports import kept
-from pipeline.reports.results import read
+from pipeline.reports.results import facts, read
+from pipeline.site.pages import every
+from pipeline.site.survey import survey
+from pipeline.workflow.answers import Workflow
 from pipeline.workflow.dvc import dvc_yaml
+from pipeline.workflow.expected import planned as waiting
 
 TABLE = {"name": "table", "path": "mine/t.csv", "target": "y", "image": "file"}
 SECTIONS = {
@@ -74,6 +81,17 @@ def test_an_image_is_part_of_code_data_and_what_is_kept(home: Path, dataset: Map
     kept.add_runs(pd.DataFrame([reference.line(run, home)]), path)
     shutil.rmtree(home / run.folder)
     assert kept.line_of(planned(dataset)[0], home) is not None
+    known = facts(run, home)
+    assert (known["status"], known["kept"]) == ("completed", path.relative_to(home).as_posix())
+    surveyed = survey(with_studies(parameters()), home)
+    assert not any(surveyed.evidence[run.folder].name in page for page in every(surveyed, home).pages)
+    assert len(waiting(Path("params.yaml"), "one/table")) == 1
+    flow = Workflow(with_studies(parameters()))
+    inputs = flow.summaries(
+        Namespace(paper="one", table="table", get=lambda name: {"table": "table"}.get(name))
+    )
+    assert inputs == [f"{planned(dataset)[1].folder}/summary.json", known["kept"]]
+    assert not re.fullmatch(flow.reports.unknown, known["kept"])
     Image.new("L", (4, 4), 99).save(IMAGE)
     run, _ = planned(dataset)
     assert run.code != code
@@ -91,7 +109,7 @@ def test_runs_of_other_rows_are_not_put_side_by_side(home: Path) -> None:
     summary = home / runs[1].folder / "summary.json"
     summary.write_text(json.dumps({**json.loads(summary.read_text()), "data_sha256": "e"}))
     seal(summary.parent, runs[1].spec, code=runs[1].code)
-    with pytest.raises(DataError, match=f"{runs[0].folder} and {runs[1].folder}: made of other data"):
+    with pytest.raises(DataError, match=f"{runs[1].folder}: made of other data than runs beside it"):
         read({("fedavg", "mine"): runs}, home)
 
 

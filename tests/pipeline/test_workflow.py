@@ -271,3 +271,13 @@ def test_snakemake_starts_no_timers_that_start_timers(project: Project) -> None:
         (project.folder / "Snakefile").write_text(snakefile)
     assert "(100%) done" in output
     assert re.findall(r"^timers (\d+)$", output, re.MULTILINE) == ["0"]
+
+
+def test_the_site_follows_its_pages_and_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plans = {Workflow.site(None)["plan"]}
+    for file in ("docs/page.md", "reports/reference/one/table.csv"):
+        Path(file).parent.mkdir(parents=True)
+        Path(file).touch()
+        plans.add(Workflow.site(None)["plan"])
+    assert len(plans) == 3
