@@ -273,7 +273,7 @@ def held(numbers: pd.DataFrame) -> list[str]:
 def _named(line: Mapping[Any, Any]) -> str:
     spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.2g}"
     cells = f"{line['near']:.0f} of {line['of']:.0f} cells near"
-    return f"({line['column']}), {line['mean']:.2g}{spread} margins away on average, {cells}"
+    return f"{line['column']}, {line['mean']:.2g}{spread} margins away on average, {cells}"
 
 
 def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:
