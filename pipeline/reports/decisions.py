@@ -95,6 +95,7 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
 
 def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> str:
     base, verdicts = plan.labels[plan.benchmark.base], [line["verdict"] for line in tested]
+    ahead = f"{plan.benchmark.margin:g} points ahead of"
     if not sets:
         return UNRUN
     if "better" in verdicts:
@@ -107,8 +108,8 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> st
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     if "undecided" in verdicts:
-        return f"undecided: none is ahead of {base} by its interval"
-    return f"take {base}: none is ahead of it"
+        return f"undecided: no whole interval is {ahead} {base}"
+    return f"take {base}: none is {ahead} it"
 
 
 def _left_out(plan: Plan, runs: pd.DataFrame) -> str:

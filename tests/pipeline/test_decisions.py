@@ -57,7 +57,7 @@ NAMES = {
     "scaffold": "SCAFFOLD",
     "oneshot": "One",
 }
-UNDECIDED = "undecided: none is ahead of FedAvg by its interval"
+UNDECIDED = "undecided: no whole interval is 0.5 points ahead of FedAvg"
 Gains = dict[str, float | tuple[float, float]]
 
 
@@ -132,9 +132,9 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert [text.split(" ")[0] for text in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
     assert label[0] == "take FedProx"
     assert label[3].endswith("), keeps state")
-    assert rows["skew: size"][:2] == ["undecided: none is ahead of FedAvg by its interval", "–"]
+    assert rows["skew: size"][:2] == ["undecided: no whole interval is 0.5 points ahead of FedAvg", "–"]
     assert rows["skew: size"][2].startswith("FedProx ")
-    assert general[0] == "undecided: none is ahead of FedAvg by its interval", "it is ahead on half of them"
+    assert general[0] == "undecided: no whole interval is 0.5 points ahead of FedAvg", "it is ahead on half of them"
     assert rows["some clients in each round"][0] == "undecided: 2 of at least 5 data sets"
     assert "FedProx +2" in rows["some clients in each round"][4], "of two data sets nothing is decided"
     assert rows["all clients in each round"][5] == "8"
@@ -152,7 +152,7 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     [
         ({"fedprox": 2.0, "fedadam": 3.0}, "take FedAdam", "is +3.0"),
         ({"fedprox": 2.9, "fedadam": 3.0}, "take FedAdam; not shown worse: FedProx", "is +3.0"),
-        ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is ahead of it", "is +0.00"),
+        ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is 0.5 points ahead of it", "is +0.00"),
         ({"fedprox": 0.5}, UNDECIDED, "is +0.49"),
         ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, UNDECIDED, "is no reason"),
     ],
