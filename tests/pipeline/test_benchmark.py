@@ -625,7 +625,7 @@ def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["benchmark", "benchmark_small"])
+@pytest.mark.parametrize("name", ["benchmark", "benchmark_small", "benchmark_wide"])
 def test_the_benchmarks_here_are_valid(name: str) -> None:
     path = HOME / "studies" / "benchmark" / f"{name}.yaml"
     study = yaml.safe_load(path.read_text())
@@ -639,7 +639,7 @@ def test_the_benchmarks_here_are_valid(name: str) -> None:
         assert len(in_families) == 34
 
 
-@pytest.mark.parametrize("name", ["benchmark", "benchmark_small"])
+@pytest.mark.parametrize("name", ["benchmark", "benchmark_small", "benchmark_wide"])
 def test_the_protocol_is_the_frozen_one(name: str) -> None:
     path = HOME / "studies" / "benchmark" / f"{name}.yaml"
     params = validate(StudyParams, yaml.safe_load(path.read_text()), "")

@@ -134,7 +134,9 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert label[3].endswith("), keeps state")
     assert rows["skew: size"][:2] == ["undecided: no whole interval is 0.5 points ahead of FedAvg", "–"]
     assert rows["skew: size"][2].startswith("FedProx ")
-    assert general[0] == "undecided: no whole interval is 0.5 points ahead of FedAvg", "it is ahead on half of them"
+    assert general[0] == "undecided: no whole interval is 0.5 points ahead of FedAvg", (
+        "it is ahead on half of them"
+    )
     assert rows["some clients in each round"][0] == "undecided: 2 of at least 5 data sets"
     assert "FedProx +2" in rows["some clients in each round"][4], "of two data sets nothing is decided"
     assert rows["all clients in each round"][5] == "8"
