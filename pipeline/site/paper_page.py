@@ -96,7 +96,7 @@ def _standing(shown: TargetStatus) -> str:
             words.extend(frame.dropna(subset="difference")["verdict"])
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
         others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
-        counted = [f"{near} of {judged} judged cells near{others}"] if judged else []
+        counted = [f"{near} of {judged} near{others}"] if judged else []
         return ", ".join([*counted, shown.numbers])
     needed = len(shown.runs)
     parts = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]

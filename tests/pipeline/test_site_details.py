@@ -211,7 +211,7 @@ def test_a_standing_tells_judged_cells_from_others() -> None:
     verdicts = ["agrees", "differs", "on stand-in data", ""]
     frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan], "verdict": verdicts})
     shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="3 of 4 numbers")
-    assert _standing(shown) == "1 of 2 judged cells near; 1 not judged, 3 of 4 numbers"
+    assert _standing(shown) == "1 of 2 near; 1 not judged, 3 of 4 numbers"
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
