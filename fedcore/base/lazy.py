@@ -3,7 +3,8 @@
 So every import can be at the top of its module, and a command that needs none of these starts at once. Such a
 name used while a module is imported (in a decorator, a default, a constant or, unless the module defers them,
 an annotation) would load its package there.
-``Tensor``, ``Figure`` and ``Axes`` are for annotations alone: ``isinstance`` needs ``torch.Tensor``.
+Single classes, such as ``Tensor`` and ``DataFrame``, are for annotations alone, and load nothing there:
+``isinstance`` needs ``torch.Tensor``.
 """
 
 from importlib import import_module
@@ -59,10 +60,13 @@ if TYPE_CHECKING:
     import torchvision
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame, Series
     from torch import Tensor
-    from torch.nn import functional
+    from torch import device as Device
+    from torch.nn import Module, functional
 else:
-    Axes = Figure = Tensor = Any
+    Axes = DataFrame = Device = Figure = Module = Tensor = Any
+    Series = list  # which takes a type of its elements
     functional = Lazy("torch.nn.functional")
     pd = Lazy("pandas")
     torch, torchvision, scipy, matplotlib = map(Lazy, ("torch", "torchvision", "scipy", "matplotlib"))

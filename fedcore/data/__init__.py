@@ -1,7 +1,5 @@
 """What a data set is once loaded, and where its files may come from."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -72,17 +70,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> Rows:
+    def take(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> "Rows":
         """Return the rows of these indices, or those that a mask marks."""
         return Rows(self.x[chosen], self.y[chosen], None if self.groups is None else self.groups[chosen])
 
-    def split(self, share: float, seed: int = 0) -> tuple[Rows, Rows]:
+    def split(self, share: float, seed: int = 0) -> "tuple[Rows, Rows]":
         """Return the training rows, and a share that is drawn for testing: one row at least and not all."""
         count = min(max(1, round(share * len(self))), len(self) - 1)
         drawn = Streams(seed).get("test rows").permutation(len(self)) < count
         return self.take(~drawn), self.take(drawn)
 
-    def joined(self, other: Rows) -> Rows:
+    def joined(self, other: "Rows") -> "Rows":
         """Return these rows and then the other's: what a split by client starts from (RADFed, IV-C)."""
         groups = None
         if self.groups is not None and other.groups is not None:

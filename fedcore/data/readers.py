@@ -4,8 +4,6 @@ Each raises ``DataError``, one line that names the file, where that is missing, 
 lacks what is asked for.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -22,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.lazy import PIL, optional, pd, scipy
+from fedcore.base.lazy import PIL, DataFrame, Series, optional, pd, scipy
 from fedcore.base.options import suggestion
 
 USES = ("train_x", "train_y", "test_x", "test_y")
@@ -82,7 +80,7 @@ def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.f
     return numbers(path, frame)
 
 
-def numbers(path: Path | str, frame: pd.DataFrame) -> NDArray[np.float64]:
+def numbers(path: Path | str, frame: DataFrame) -> NDArray[np.float64]:
     """Return a table's numbers [n, columns]; refuse an empty cell, and text."""
     x = np.empty(frame.shape)
     for place, (_, column) in enumerate(frame.items()):
@@ -93,7 +91,7 @@ def numbers(path: Path | str, frame: pd.DataFrame) -> NDArray[np.float64]:
     return x
 
 
-def refuse(path: Path | str, column: pd.Series[Any], wrong: Any, expected: str) -> None:
+def refuse(path: Path | str, column: Series[Any], wrong: Any, expected: str) -> None:
     """Name the first cell of a column that is ``wrong`` [n], if one is."""
     for row in np.flatnonzero(wrong)[:1]:
         cell = "an empty cell" if column.isna().iloc[row] else shown(column.astype(object).iloc[row])
@@ -107,7 +105,7 @@ def read_table(
     encoding: str = "utf-8",
     missing: bool = True,
     names: Sequence[str | None] = (),
-) -> pd.DataFrame:
+) -> DataFrame:
     """Read the columns of a csv or parquet table that are needed; without a header it has no others.
 
     Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
@@ -131,7 +129,7 @@ def read_table(
     return columns(path, frame, needed)
 
 
-def namable(column: pd.Series[Any]) -> pd.Series[bool]:
+def namable(column: Series[Any]) -> Series[bool]:
     """Return which cells of a column are names or whole numbers [n]."""
     if column.dtype.kind == "f":
         return (column.abs().lt(2.0**53) & (column % 1 == 0)).fillna(False)
@@ -143,13 +141,13 @@ def _parquet(path: Path) -> bool:
         return content.read(4) == b"PAR1"
 
 
-def _read(path: Path, **how: Any) -> pd.DataFrame:
+def _read(path: Path, **how: Any) -> DataFrame:
     with reading(path, "a readable table, csv in UTF-8 or parquet"):
         if _parquet(path):
             stored = pd.read_parquet(path)
             named = [name for name in stored.index.names if name is not None]
             return stored.reset_index(named) if named else stored
-        frame: pd.DataFrame = pd.read_csv(path, low_memory=False, **how)
+        frame: DataFrame = pd.read_csv(path, low_memory=False, **how)
         if how["header"] is not None:  # two rows: a longer second one is refused, not taken for an index
             names = pd.read_csv(path, nrows=2, dtype=str, **{**how, "header": None}).iloc[0].dropna()
             if twice := names[names.duplicated()].tolist():
@@ -157,7 +155,7 @@ def _read(path: Path, **how: Any) -> pd.DataFrame:
         return frame
 
 
-def columns(path: Path | str, frame: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+def columns(path: Path | str, frame: DataFrame, needed: Sequence[str]) -> DataFrame:
     """Return the columns that are needed, which must be there; all of them unless some are named."""
     if missing := [name for name in needed if name not in frame.columns]:
         hint = suggestion(missing[0], map(str, frame.columns))

@@ -4,8 +4,6 @@ A gradient goes straight to where it is needed: into a buffer, or, with a plain 
 themselves, so that the step costs no pass over them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -149,7 +147,7 @@ class Backward:
 
         self._update(passes, inputs, keep, scale / size, moved)
 
-    def _update(self, passes: Passes, x: Tensor, keep: float, alpha: float, moved: Tensor | None) -> None:
+    def _update(self, passes: "Passes", x: Tensor, keep: float, alpha: float, moved: Tensor | None) -> None:
         for turned_rows, delta, turned, into, bias_into in passes.update:
             if turned_rows is not None:
                 into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)

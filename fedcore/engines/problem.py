@@ -1,7 +1,5 @@
 """The federated problem of one run: every client's rows as resident tensors, the test rows, the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, SpecError
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Device, Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
 from fedcore.models import Model, Split
 from fedcore.spec import Spec, TestedOn
@@ -80,7 +78,7 @@ def make(
     model: Model,
     start: Tensor,
     buffers: dict[str, Tensor],
-    device: torch.device,
+    device: Device,
     tested_on: TestedOn = "test",
 ) -> Problem:
     """Order a data set by client, without a copy if it is already in that order.

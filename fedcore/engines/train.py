@@ -1,14 +1,12 @@
 """The local steps of one client: batches, the optimizer and its rates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
 
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Device, Tensor, torch
 from fedcore.engines.problem import Block, Pair
 from fedcore.spec import LrSchedule, Training
 
@@ -18,7 +16,7 @@ RMSPROP_EPSILON = 1e-8
 
 
 def passes(
-    n: int, size: Size, drop_last: bool, rng: np.random.Generator, device: torch.device | None = None
+    n: int, size: Size, drop_last: bool, rng: np.random.Generator, device: Device | None = None
 ) -> Iterator[Tensor | None]:
     """Yield batches without end: indices of shuffled passes over ``n`` rows, None for "all rows in order".
 

@@ -1,7 +1,5 @@
 """Checkpoints: the whole state of a run in one .npz file, written atomically, loaded without code."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import CheckpointError, DamagedCheckpoint, shown
 from fedcore.base.files import atomic
-from fedcore.base.lazy import torch
+from fedcore.base.lazy import Device, torch
 from fedcore.base.options import differences
 from fedcore.parts import State
 
@@ -42,7 +40,7 @@ def made_by(path: Path) -> Any:
         return None
 
 
-def load(path: Path, identity: dict[str, Any], device: torch.device) -> State:
+def load(path: Path, identity: dict[str, Any], device: Device) -> State:
     """Read a state back; raises DamagedCheckpoint where the file is damaged, older, or not as it was written,
     and CheckpointError where it belongs to another specification (the first difference is named).
     """

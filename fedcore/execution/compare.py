@@ -1,7 +1,5 @@
 """Results beside each other: what differs, last numbers, means over seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json
-from fedcore.base.lazy import Axes, pd
+from fedcore.base.lazy import Axes, DataFrame, pd
 from fedcore.execution.plot import html_table, line_plot
 from fedcore.execution.result import Result, flat, load
 
@@ -31,8 +29,8 @@ class Comparison:
         histories: the histories below each other; ``method`` says what differs.
     """
 
-    frame: pd.DataFrame
-    histories: pd.DataFrame
+    frame: DataFrame
+    histories: DataFrame
 
     def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
         """Draw a column of ``histories`` over the rounds, on a new figure unless axes are given.

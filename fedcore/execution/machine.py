@@ -1,7 +1,5 @@
 """The machine at hand: processor, device, threads, the commit of its code, and the end of a stuck process."""
 
-from __future__ import annotations
-
 import faulthandler
 import platform
 import subprocess
@@ -11,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from fedcore.base.errors import SpecError, shown
-from fedcore.base.lazy import torch
+from fedcore.base.lazy import Device, torch
 
 KEYS = ("vendor_id", "cpu family", "model")
 HOME = Path(__file__).parents[2]
@@ -77,7 +75,7 @@ def watched(seconds: float) -> Iterator[Callable[[], None]]:
             faulthandler.cancel_dump_traceback_later()
 
 
-def usable_device(name: str) -> torch.device:
+def usable_device(name: str) -> Device:
     """Return the device of a name: cpu, cuda, or auto for a GPU where there is one."""
     if name not in {"auto", "cpu", "cuda"}:
         raise SpecError(f"device: got {name!r}, expected auto, cpu or cuda")

@@ -1,11 +1,9 @@
 """How a Python session shows results: lines over rounds, and tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import Axes, matplotlib, pd, seaborn
+from fedcore.base.lazy import Axes, DataFrame, matplotlib, pd, seaborn
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -19,7 +17,7 @@ STYLE: Any = {
 SIZE = (6.4, 3.6)
 
 
-def line_plot(frame: pd.DataFrame, measure: str, axes: Axes | None, **looks: Any) -> Axes:
+def line_plot(frame: DataFrame, measure: str, axes: Axes | None, **looks: Any) -> Axes:
     """Draw a column of a frame over its rounds, on a new figure unless axes are given."""
     measures = [name for name in frame.columns if name not in {"round", "method", "seed", "diverged"}]
     if measure not in measures:
@@ -34,7 +32,7 @@ def line_plot(frame: pd.DataFrame, measure: str, axes: Axes | None, **looks: Any
     return axes
 
 
-def html_table(frame: pd.DataFrame) -> str:
+def html_table(frame: DataFrame) -> str:
     """Return a frame as a notebook shows it."""
     with pd.option_context("display.max_colwidth", None):
         return frame.to_html(index=False, na_rep="", float_format="{:.4g}".format)

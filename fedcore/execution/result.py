@@ -1,7 +1,5 @@
 """What a run gives, as a Python session has it: from the run, or read back from its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, plain, reason
 from fedcore.base.files import read_object
-from fedcore.base.lazy import Axes, pd
+from fedcore.base.lazy import Axes, DataFrame, pd
 from fedcore.execution.integrity import PROVENANCE, SPEC, SUMMARY, TIMING, changed, read_sealed
 from fedcore.execution.plot import html_table, line_plot
 
@@ -43,7 +41,7 @@ class Result:
     timing: dict[str, Any]
 
     @property
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """What was measured, a new frame: history.csv has the same columns (accuracies are fractions)."""
         return pd.DataFrame(self.rows)
 

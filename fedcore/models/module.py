@@ -1,7 +1,5 @@
 """Any ``torch.nn.Module`` as a model, such as torchvision's networks for images, by their names there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from pydantic import PositiveInt, model_validator
 
 from fedcore.base.errors import FedcoreError, SpecError, reason, shown
-from fedcore.base.lazy import Tensor, torch, torchvision
+from fedcore.base.lazy import Module, Tensor, torch, torchvision
 from fedcore.base.options import nearest, omit_default
 from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Plugin, Shape
 
@@ -54,10 +52,10 @@ class ModuleModel(Classifier):
     an identity in its output layer's place: it returns features. ``draw`` makes the module anew.
     """
 
-    module: torch.nn.Module
-    trunk: torch.nn.Module
+    module: Module
+    trunk: Module
     head: str
-    draw: Callable[[], torch.nn.Module]
+    draw: Callable[[], Module]
 
     @cached_property
     def trainable(self) -> Layout:
@@ -86,7 +84,7 @@ class ModuleModel(Classifier):
 
 def from_module(
     name: str,
-    make: Callable[[Any, Shape], torch.nn.Module],
+    make: Callable[[Any, Shape], Module],
     *,
     options: type[ModuleOptions] = ModuleOptions,
     head: str = "",
@@ -120,7 +118,7 @@ def multiplications(model: ModuleModel, inputs: tuple[int, ...]) -> tuple[float,
     return 0.0, counter.get_total_flops() / 2
 
 
-def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Shape) -> ModuleModel:
+def _model(name: str, draw: Callable[[], Module], head: str, shape: Shape) -> ModuleModel:
     """Make a model, and try it on a few random rows."""
     try:
         module = _drawn(draw)
@@ -149,14 +147,14 @@ def _model(name: str, draw: Callable[[], torch.nn.Module], head: str, shape: Sha
     return model
 
 
-def _drawn(draw: Callable[[], torch.nn.Module], seed: int = 0) -> torch.nn.Module:
+def _drawn(draw: Callable[[], Module], seed: int = 0) -> Module:
     """Make a module in evaluation mode; PyTorch draws from ``seed``, and later from where it was before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return draw().eval()
 
 
-def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> torch.nn.Module:
+def _prepared(name: str, module: Module, options: ModuleOptions) -> Module:
     """Follow the options on batch normalisation and dropout."""
     for path, part in [*module.named_modules()]:
         kind = type(part).__name__
@@ -177,12 +175,12 @@ def _prepared(name: str, module: torch.nn.Module, options: ModuleOptions) -> tor
     return module
 
 
-def _replace(module: torch.nn.Module, path: str, part: torch.nn.Module) -> None:
+def _replace(module: Module, path: str, part: Module) -> None:
     parent, _, last = path.rpartition(".")
     setattr(module.get_submodule(parent), last, part)
 
 
-def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -> None:
+def _try(name: str, module: Module, model: ModuleModel, shape: Shape) -> None:
     rng = np.random.default_rng(0)
     if shape.vocabulary is None:
         x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=torch.float32)
@@ -218,7 +216,7 @@ def _try(name: str, module: torch.nn.Module, model: ModuleModel, shape: Shape) -
         raise SpecError(f"model '{name}' computes in another way in training mode, expected the same in both")
 
 
-def _named(module: torch.nn.Module) -> Mapping[str, Tensor]:
+def _named(module: Module) -> Mapping[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
@@ -226,7 +224,7 @@ def _equal(a: Tensor, b: object) -> bool:
     return isinstance(b, torch.Tensor) and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.Module:
+def torchvision_network(options: TorchvisionOptions, shape: Shape) -> Module:
     """Make a network for the data's classes, which takes colour images."""
     if len(shape.inputs) != 3 or shape.inputs[0] != 3:
         raise SpecError(f"model.arch: torchvision's nets take images [3, height, width], got {shape.inputs}")
@@ -236,7 +234,7 @@ def torchvision_network(options: TorchvisionOptions, shape: Shape) -> torch.nn.M
             f"model.arch: got {shown(options.arch)}, expected a network of torchvision.models"
             f"{nearest(options.arch, names)}"
         )
-    net: torch.nn.Module = torchvision.models.get_model(options.arch, weights=None, num_classes=shape.classes)
+    net: Module = torchvision.models.get_model(options.arch, weights=None, num_classes=shape.classes)
     return net
 
 

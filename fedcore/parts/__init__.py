@@ -5,8 +5,6 @@ slot (schedule), broadcast and local steps (objective terms, update rule), uploa
 update, and what else is exchanged. Parts are frozen values; what changes is in ``State``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,7 +32,7 @@ class Run:
 
     spec: Spec
     problem: Problem
-    recipe: Recipe
+    recipe: "Recipe"
     engine: Engine
     streams: Streams
     steps: list[int | None]
@@ -193,7 +191,7 @@ class Part:
         """Return what this part adds to the work of a run with about so many validation rows."""
         return self.costs
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> "Iterator[Part]":
         """Yield the parts inside this one, then itself, in the order in which their hooks run."""
         yield self
 

@@ -1,11 +1,9 @@
 """Maximum mean discrepancy of two samples, with closed gradients in the first."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Literal
 
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Device, Tensor, torch
 
 Discrepancy = Literal["kernel", "mean"]
 
@@ -53,7 +51,7 @@ def _median(distances: Tensor, weights: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _pairs(count: int, device: torch.device) -> Tensor:
+def _pairs(count: int, device: Device) -> Tensor:
     """Return the places of the pairs of different rows in a flattened [count, count] matrix."""
     first, second = torch.triu_indices(count, count, offset=1, device=device)
     return first * count + second  # type: ignore[no-any-return]

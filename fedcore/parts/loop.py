@@ -1,11 +1,9 @@
 """Local training written as a loop of plain PyTorch, for what no recipe of terms and directions says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, torch
+from fedcore.base.lazy import Module, Tensor, torch
 from fedcore.engines import Batches, Job, Loop
 from fedcore.engines.forward import arithmetic
 from fedcore.parts import Run, State, UpdateRule
@@ -41,7 +39,7 @@ class LocalTraining(UpdateRule):
 
     label = "own loop"
 
-    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+    def train(self, client: Client, model: Module, batches: Batches) -> Module:
         """Return the client's model after training.
 
         Args:
@@ -74,7 +72,7 @@ class LocalTraining(UpdateRule):
         return trained
 
 
-def _module(run: Run, w: Tensor) -> torch.nn.Module:
+def _module(run: Run, w: Tensor) -> Module:
     """Return the run's model as a module with parameters of its own, which begin at ``w`` [d]."""
     model = run.problem.model
 

@@ -9,8 +9,6 @@ definition may move to another module, and an edit of one that a job does not us
 one that it does use changes the hash. Nothing is imported to find out.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """What a paper declares: its tables and figures, as questions to the catalogue, and the runs that answer."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -176,8 +174,8 @@ class Sources:
 
     paper: str
     name: str
-    target: Target
-    declared: Paper
+    target: "Target"
+    declared: "Paper"
     params: PaperParams
     scale: str
     cells: Mapping[Cell, tuple[PlannedRun, ...]]

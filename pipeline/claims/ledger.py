@@ -3,8 +3,6 @@
 ``pipeline/papers/<paper>/claims.yaml`` lists the claims; ``pipeline.claims.checks`` is their vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, StringConstraints, mode
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.base.options import Options, suggestion, validate
 from pipeline.catalogue.targets import Cell
 from pipeline.claims.checks import CHECKS, Check, Judgement
@@ -31,7 +29,7 @@ ZEROS = "zeros"
 WORDS = {True: "holds", False: "fails"}
 FEWEST_ROUNDS = 5  # of which a swing is a standard deviation of changes
 # What the means of a curve over seeds, by round, come to as one number.
-SUMMARIES: Mapping[str, Callable[[pd.Series[float]], float]] = {
+SUMMARIES: Mapping[str, Callable[[Series[float]], float]] = {
     "mean": lambda curve: curve.mean(skipna=False),
     "swing": lambda curve: curve.diff().std() if len(curve) >= FEWEST_ROUNDS else math.nan,
     "peak": lambda curve: math.nan if curve.isna().any() else float(curve.index[int(curve.argmax())]),
@@ -157,7 +155,7 @@ def _claim(values: Any, where: str, paper: str) -> Claim:
     return validate(Claim, {**values, "paper": paper, "check": check}, f"{name}: claim")
 
 
-def cells_of(report: pd.DataFrame) -> Lines:
+def cells_of(report: DataFrame) -> Lines:
     """Return the cells of one target's tidy results, each with its line.
 
     In a figure's lines, which have a ``round``, a cell's column is ``COLUMN@ROUND``, ``COLUMN@last`` for the

@@ -5,8 +5,6 @@ by their distance from the print, and below it what each takes and which claims 
 says which combinations run; shares of the variance say what each point explains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Axes, Figure, pd
+from fedcore.base.lazy import Axes, DataFrame, Figure, Series, pd
 from fedcore.base.options import suggestion
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Changes, Paper, Query, Target
@@ -107,7 +105,7 @@ class Space:
         by_point = (changes_of(params, query, self.points[key], choice) for key, choice in taken.items())
         return tuple(chain(query.changes, applicable(params, query, self.section.changes), *by_point))
 
-    def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> pd.DataFrame:
+    def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> DataFrame:
         """Return the table's tidy lines in one reading, with their distance from the print in margins."""
         table = self.table
         for key, choice in taken.items():
@@ -193,7 +191,7 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers, by_place)])
 
 
-def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
+def _distance(name: str, frame: DataFrame, by_seed: bool) -> dict[str, Any]:
     """Return a reading's line: the mean distance of its printed cells, missing where a run diverged.
 
     ``std`` is over seeds, where ``by_seed`` says that runs' numbers are those of the cells; ``near`` counts
@@ -214,7 +212,7 @@ def _distance(name: str, frame: pd.DataFrame, by_seed: bool) -> dict[str, Any]:
     return {"row": DISTANCE, "column": name, "mean": mean, "std": std, **counts}
 
 
-def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Iterator[dict[str, Any]]:
+def _claims(space: Space, tables: Mapping[str, DataFrame], scale: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each claim on the table: its share of the ``of`` readings that decide it.
 
     ``in`` and ``out`` name those in which it holds and fails. On a part of the table, or with changed runs,
@@ -235,7 +233,7 @@ def _claims(space: Space, tables: Mapping[str, pd.DataFrame], scale: str) -> Ite
             yield line
 
 
-def sentences(numbers: pd.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def sentences(numbers: DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """Say which reading is nearest and what the points explain; ``names`` are those of readings in print."""
     lines, parts = (numbers[numbers["row"] == row] for row in (DISTANCE, SHARE))
     texts = [f"{len(lines)} readings."]
@@ -259,7 +257,7 @@ def sentences(numbers: pd.DataFrame, names: Mapping[str, str] = MappingProxyType
     return texts
 
 
-def held(numbers: pd.DataFrame) -> list[str]:
+def held(numbers: DataFrame) -> list[str]:
     """Say in which share of the readings each claim holds."""
     claims, readings = numbers[numbers["row"].isin(CLAIMS)], sum(numbers["row"] == DISTANCE)
     items = (
@@ -280,12 +278,12 @@ def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:
     return f"{claim['says']}{'' if claim['of'] == readings else each.format(round(claim['of']))}"
 
 
-def nearest(numbers: pd.DataFrame, count: int) -> list[str]:
+def nearest(numbers: DataFrame, count: int) -> list[str]:
     """Return the names of the readings that are nearest to the print, from a report's numbers."""
     return [*numbers[numbers["row"] == DISTANCE].nsmallest(count, "mean")["column"]]
 
 
-def picture(space: Space, numbers: pd.DataFrame) -> Figure:
+def picture(space: Space, numbers: DataFrame) -> Figure:
     """Draw readings from near to far: the distance, what each takes, and the claims that hold in it."""
     order = numbers[numbers["row"] == DISTANCE].sort_values("mean", kind="stable").reset_index(drop=True)
     claims = numbers[numbers["row"].isin(CLAIMS)].to_dict("records")
@@ -303,7 +301,7 @@ def picture(space: Space, numbers: pd.DataFrame) -> Figure:
     return figure
 
 
-def _marks(open_points: Mapping[str, Point], order: pd.DataFrame) -> dict[int, str]:
+def _marks(open_points: Mapping[str, Point], order: DataFrame) -> dict[int, str]:
     """Return by place which readings are this project's (``paper``), then that of the authors' code."""
     words = ("paper", "code") if any(point.released for point in open_points.values()) else ("paper",)
     taken = {word: {key: getattr(point, word) for key, point in open_points.items()} for word in words}
@@ -312,7 +310,7 @@ def _marks(open_points: Mapping[str, Point], order: pd.DataFrame) -> dict[int, s
     return {x: marks[x] for x in sorted(range(len(marks)), key=lambda x: marks[x] == "code") if marks[x]}
 
 
-def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], marks: dict[int, str]) -> None:
+def _draw_distances(axes: Axes, order: DataFrame, lacking: Iterable[int], marks: dict[int, str]) -> None:
     axes.errorbar(order.index, order["mean"], yerr=order["std"], fmt="none", ecolor="0.6", linewidth=0.8)
     colours = np.where(order["mean"] <= 1, WITHIN, BEYOND)
     axes.scatter(order.index, order["mean"], c=colours, s=14, zorder=3)
@@ -328,7 +326,7 @@ def _draw_distances(axes: Axes, order: pd.DataFrame, lacking: Iterable[int], mar
         axes.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place, fontsize=figures.SMALL)
 
 
-def _draw_choices(axes: Axes, order: pd.DataFrame, space: Space, parts: pd.Series[float]) -> None:
+def _draw_choices(axes: Axes, order: DataFrame, space: Space, parts: Series[float]) -> None:
     labels: list[str] = []
     for key, point in space.points.items():
         for name in point.tried:
@@ -339,7 +337,7 @@ def _draw_choices(axes: Axes, order: pd.DataFrame, space: Space, parts: pd.Serie
     _listed(axes, labels)
 
 
-def _draw_claims(axes: Axes, order: pd.DataFrame, claims: list[dict[Hashable, Any]]) -> None:
+def _draw_claims(axes: Axes, order: DataFrame, claims: list[dict[Hashable, Any]]) -> None:
     looks: Any = {"in": {"c": WITHIN}, "out": {"facecolors": "none", "edgecolors": BEYOND}}
     for y, claim in enumerate(claims):
         for key, look in looks.items():

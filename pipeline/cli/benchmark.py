@@ -1,7 +1,5 @@
 """`fedcore benchmark`: the study of all methods, worked on over many sittings, and your own among them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import chain
@@ -12,7 +10,7 @@ import typer
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
@@ -97,7 +95,7 @@ def rank(
 
 def _sit(
     file: Path, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
-) -> pd.DataFrame:
+) -> DataFrame:
     """Make missing runs, where the others' final ones are made if a method is given, and return the board."""
     study = core_yaml.read(file, "study", quick=True)
     name, config = file.stem, configuration(PARAMS)

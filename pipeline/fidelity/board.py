@@ -4,15 +4,13 @@ A report whose name ends in one of ``READINGS``, like ``table1_released``, is an
 own table, and so is such a row: both are compared with the same published cells, as a table of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
@@ -31,7 +29,7 @@ CLAIMS += ["scale", "verdict", "detail", "so_far", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
 SHORT, NOT_JUDGED = "not enough runs", "not comparable"
-Reports = Mapping[tuple[str, str], "pd.DataFrame"]
+Reports = Mapping[tuple[str, str], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class Board:
     """
 
     scale: str
-    cells: pd.DataFrame
-    tables: pd.DataFrame
-    claims: pd.DataFrame
+    cells: DataFrame
+    tables: DataFrame
+    claims: DataFrame
 
 
 def board(scale: str, folder: Path = Path("reports")) -> Board:
@@ -75,14 +73,14 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
     return reports
 
 
-def printed_cells(paper: str, path: Path) -> pd.DataFrame:
+def printed_cells(paper: str, path: Path) -> DataFrame:
     """Return a paper's published cells."""
     frame = read_tidy(path, {"mean": float, "std": float})
     frame = frame.rename(columns={"mean": "published_mean", "std": "published_std"}).assign(paper=paper)
     return frame[[*KEY, "unit", *PUBLISHED]]
 
 
-def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame:
+def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
     """Return every published cell, see ``printed_cells``, with the measured one, if there is one.
 
     ``reports`` are tidy ones by (paper, target). Cells are judged at paper scale alone.
@@ -105,14 +103,14 @@ def compare(printed: pd.DataFrame, reports: Reports, scale: str) -> pd.DataFrame
     return frame.merge(order(frame), on=agreement.COLUMN, how="left")[CELLS]
 
 
-def ours(reports: Reports) -> pd.DataFrame:
+def ours(reports: Reports) -> DataFrame:
     """Return our cells of all tables as one frame, with whether the report itself compares them."""
     frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
     columns = [*KEY, *MEASURED, "variant", "comparable", "on_stand_in"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
-def order(cells: pd.DataFrame) -> pd.DataFrame:
+def order(cells: DataFrame) -> DataFrame:
     """Return ``methods`` and Kendall's ``tau`` of each column whose rows are methods.
 
     Where a column gives changes against one row, that row's own change is 0.
@@ -125,7 +123,7 @@ def order(cells: pd.DataFrame) -> pd.DataFrame:
     return agreement.ordering(ranked)
 
 
-def by_table(cells: pd.DataFrame) -> pd.DataFrame:
+def by_table(cells: DataFrame) -> DataFrame:
     """Return a line for each table and variant; see ``Board``."""
     keys = ["paper", "target"]
     known = cells[cells["published_mean"].notna()].astype(dict.fromkeys(ANSWERS, "Float64"))
@@ -143,7 +141,7 @@ def by_table(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> pd.DataFrame:
+def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> DataFrame:
     """Return a line for each claim, with its verdict and the numbers behind it."""
     lines = []
     cells = {
@@ -167,7 +165,7 @@ def split_reading(name: str) -> tuple[str, str]:
     return (name.removesuffix(f"_{reading}"), reading) if reading else (name, "")
 
 
-def _tidy(paper: str, target: str, frame: pd.DataFrame) -> pd.DataFrame:
+def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     columns = ["row", "column", *MEASURED, "variant", "verdict", "data_state", "published_unit"]
     cells = (frame if "round" not in frame else frame.iloc[:0]).reindex(columns=columns)
     plain, report_reading = split_reading(target)

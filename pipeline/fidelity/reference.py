@@ -9,8 +9,6 @@ are not here, as long as params.yaml still asks for them, figures are drawn from
 is not here keeps its line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object, sha256_file, write_text
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import HISTORY, PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
@@ -150,7 +148,7 @@ def line(run: PlannedRun, root: Path) -> dict[str, Any]:
     }
 
 
-def history(run: str, folder: Path) -> pd.DataFrame:
+def history(run: str, folder: Path) -> DataFrame:
     """Return a run's history as it is kept, with the kind of processor that made it where that is known.
 
     It raises as ``read_history`` does.

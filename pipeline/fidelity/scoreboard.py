@@ -3,15 +3,13 @@
 Its picture shows how far each measured score lies from the published one, one row per table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fedcore.base.files import atomic, write_text
-from fedcore.base.lazy import Figure, pd
+from fedcore.base.lazy import DataFrame, Figure, pd
 from pipeline.claims.ledger import WORDS, ledger
 from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import CLAIM, ENDING, HOLDS
@@ -85,7 +83,7 @@ EXPLAINED = (
 )
 
 
-def scoreboard(folder: Path, names: Iterable[str] = ()) -> pd.DataFrame:
+def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     """Count what agrees, from reports at paper scale.
 
     Args:
@@ -138,11 +136,11 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
     }
 
 
-def _best(cells: pd.DataFrame, name: str) -> set[str]:
+def _best(cells: DataFrame, name: str) -> set[str]:
     return set(cells.loc[cells[name] == cells[name].max(), "row"])
 
 
-def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> pd.DataFrame:
+def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> DataFrame:
     """Judge a paper's claims on reports of one reading, those that it has; columns as the board's.
 
     ``folder`` holds ``<paper>/<target>.csv`` of runs at a scale. It raises as ``board.read`` does.
@@ -157,7 +155,7 @@ def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) ->
     return judged(selected, reports, scale)
 
 
-def markdown(frame: pd.DataFrame) -> str:
+def markdown(frame: DataFrame) -> str:
     """Return the scoreboard as two Markdown tables: of cells, and of orders and claims."""
     tables = []
     for headings in (CELLS, ORDER):
@@ -167,7 +165,7 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join(tables)
 
 
-def answer(frame: pd.DataFrame, claims_by_kind: pd.DataFrame) -> str:
+def answer(frame: DataFrame, claims_by_kind: DataFrame) -> str:
     """Return a line per paper as a Markdown table: the scoreboard's cells, and its claims by outcome."""
     outcomes = {kind: outcome for kind, (_, _, outcome) in KINDS.items()}
     names = [*dict.fromkeys(outcomes.values())]
@@ -184,7 +182,7 @@ def answer(frame: pd.DataFrame, claims_by_kind: pd.DataFrame) -> str:
     return md_table((*heads, *(f"{name}:" for name in names)), lines)
 
 
-def points(folder: Path) -> pd.DataFrame:
+def points(folder: Path) -> DataFrame:
     """Return a line per measured score: ``paper``, ``target``, ``row``, ``column``, ``difference`` in points,
     and ``kind``, one of ``DOTS``; ``folder`` holds ``<paper>/<target>.csv`` of runs at the papers' own scale.
     """
@@ -198,7 +196,7 @@ def points(folder: Path) -> pd.DataFrame:
     return named.assign(difference=cells["difference"].round(6), kind=kind).reset_index(drop=True)
 
 
-def draw(measured: pd.DataFrame) -> Figure:
+def draw(measured: DataFrame) -> Figure:
     """Draw them: tables from top to bottom, differences from left to right, linear up to two points."""
     tables = measured.groupby(["paper", "target"], sort=False)
     apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
@@ -240,7 +238,7 @@ def write_picture(folder: Path) -> list[Path]:
     return written
 
 
-def claims_by_reading(folder: Path) -> pd.DataFrame:
+def claims_by_reading(folder: Path) -> DataFrame:
     """Return a line per claim: ``paper``, ``claim``, the number of ``readings`` under which kept runs decide
     it, the ``share`` of them in which it holds, and its ``kind``, one of ``KINDS``.
 
@@ -267,7 +265,7 @@ def claims_by_reading(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
 
 
-def _combined(paper: str, report: pd.DataFrame) -> dict[str, dict[str, bool]]:
+def _combined(paper: str, report: DataFrame) -> dict[str, dict[str, bool]]:
     """Return for each claim of a report of readings in which it holds; the text's and the code's by name."""
     known = open_points(paper)
     keys = [str(key) for key in report if key in known]
@@ -281,7 +279,7 @@ def _combined(paper: str, report: pd.DataFrame) -> dict[str, dict[str, bool]]:
     return answers
 
 
-def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:
+def _kind(count: int, share: float, verdicts: DataFrame) -> str:
     if count > 1:
         return "all" if share == 1 else "some" if share else "none"
     if count:
@@ -292,7 +290,7 @@ def _kind(count: int, share: float, verdicts: pd.DataFrame) -> str:
     return without_run.get(verdicts["verdict"].iloc[0], [*kinds, "waits"][0])
 
 
-def draw_claims(claims_by_kind: pd.DataFrame) -> Figure:
+def draw_claims(claims_by_kind: DataFrame) -> Figure:
     """Draw how many claims of each paper are of each kind, as one bar a paper."""
     counts = claims_by_kind.groupby(["paper", "kind"]).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[*KINDS], fill_value=0).rename(columns=lambda kind: KINDS[kind][0])

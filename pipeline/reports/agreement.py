@@ -1,14 +1,12 @@
 """Agreement of measured with published numbers; results on a part of the data compare with none."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from fedcore.base.lazy import pd, scipy
+from fedcore.base.lazy import DataFrame, Series, pd, scipy
 from pipeline.reports.significance import CONFIDENCE, FEWEST
 
 PART = "subset"
@@ -90,33 +88,33 @@ class Agreement:
         return abs(self.difference) <= margins * self.margin[0] + ROUNDING
 
 
-def agreements(frame: pd.DataFrame) -> list[Agreement]:
+def agreements(frame: DataFrame) -> list[Agreement]:
     """Return each cell's agreement; cells are percentages unless the frame has a ``published_unit``."""
     units = frame.get("published_unit", pd.Series("percent", frame.index))
     cells = zip(frame["mean"], frame["published_mean"], frame["published_std"], units, strict=True)
     return [Agreement(*cell) for cell in cells]
 
 
-def within_margin(frame: pd.DataFrame) -> pd.Series[bool]:
+def within_margin(frame: DataFrame) -> Series[bool]:
     """Say of each cell whether it lies near the published mean; missing where either is missing."""
     return pd.Series([agreement.near for agreement in agreements(frame)], frame.index, dtype="boolean")
 
 
-def interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
+def interval(frame: DataFrame, confidence: float = CONFIDENCE) -> DataFrame:
     """Return ``low`` and ``high`` of each cell's t-interval over seeds; missing for fewer than five runs."""
     runs = frame["n"].where(frame["n"] >= FEWEST)
     half = scipy.stats.t.ppf((1 + confidence) / 2, runs - 1) * frame["std"] / np.sqrt(runs)
     return pd.DataFrame({"low": frame["mean"] - half, "high": frame["mean"] + half}, index=frame.index)
 
 
-def within_interval(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.Series[bool]:
+def within_interval(frame: DataFrame, confidence: float = CONFIDENCE) -> Series[bool]:
     """Say of each cell whether the published mean lies in its t-interval; missing where there is none."""
     bounds, published = interval(frame, confidence), frame["published_mean"]
     inside = (bounds["low"] <= published) & (published <= bounds["high"])
     return inside.astype("boolean").where(bounds["low"].notna() & published.notna())
 
 
-def ordering(frame: pd.DataFrame) -> pd.DataFrame:
+def ordering(frame: DataFrame) -> DataFrame:
     """Compare the order of the methods in each column with the published order.
 
     Returns:
@@ -128,7 +126,7 @@ def ordering(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[*COLUMN, "methods", "tau"])
 
 
-def _tau(cells: pd.DataFrame) -> tuple[int, float]:
+def _tau(cells: DataFrame) -> tuple[int, float]:
     paired = cells.dropna(subset=["mean", "published_mean"])
     if paired["mean"].nunique() < 2 or paired["published_mean"].nunique() < 2:
         return len(paired), math.nan

@@ -1,13 +1,11 @@
 """Captions, made from the collected runs, so that no caption names a run that does not exist."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame
 from fedcore.execution.machine import commit
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import Cell, Paper, Test
@@ -18,7 +16,7 @@ from pipeline.reports.significance import ALPHA, Comparison
 TESTS: Mapping[Test, str] = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 SPREAD = "Mean ± sample standard deviation"
 LISTED = 4
-Note = str | Callable[["pd.DataFrame"], str]
+Note = str | Callable[[DataFrame], str]
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ def origin_of(runs: Collection[RunFacts]) -> str:
     return " ".join(filter(None, sentences))
 
 
-def note(words: Note, frame: pd.DataFrame) -> str:
+def note(words: Note, frame: DataFrame) -> str:
     """Return what a target itself says under its numbers."""
     return words if isinstance(words, str) else words(frame)
 
@@ -193,7 +191,7 @@ def of_frame(
     sentences: Iterable[str],
     published: str,
     paper: Paper,
-    frame: pd.DataFrame,
+    frame: DataFrame,
     dataset: Callable[[str, str], str],
     origin: str,
 ) -> Caption:
@@ -214,13 +212,13 @@ def _listed(columns: list[str]) -> str:
     return ", ".join(name if times == 1 else f"{times} columns {name}" for name, times in counted.items())
 
 
-def stopped(printed: int) -> Callable[[pd.DataFrame], str]:
+def stopped(printed: int) -> Callable[[DataFrame], str]:
     """Return a note on how many of the paper's ``printed`` rounds were trained, if not all.
 
     The tidy frame has a ``round``, or rounds as its columns.
     """
 
-    def sentence(frame: pd.DataFrame) -> str:
+    def sentence(frame: DataFrame) -> str:
         last = int(frame["round"].max()) if "round" in frame else max(map(int, frame["column"]))
         return f"Training stopped after {last} of {printed:,} rounds." if last < printed else ""
 

@@ -1,14 +1,12 @@
 """Tables of what a method takes to reach a target: rounds, and traffic in megabytes."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, Series, pd
 from pipeline.catalogue.targets import Cell, Column, Sources
 from pipeline.reports.results import RunFacts, pair_key, read
 from pipeline.reports.tables import NEVER, Table
@@ -47,7 +45,7 @@ class Cost(Table):
             level = by_pair.get(pair_key(facts.run), mean_of(by_pair))
             return None if not facts.final else self.cost(facts.history, kind, level)
 
-        def with_levels(frame: pd.DataFrame) -> pd.DataFrame:
+        def with_levels(frame: DataFrame) -> DataFrame:
             means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
             return frame.assign(**{LEVEL: [means[split(column)[1]] for column in frame["column"]]})
 
@@ -65,7 +63,7 @@ class Cost(Table):
             levels[setting] = best(filter(None, ends), key=mean_of, default={})
         return levels
 
-    def cost(self, history: pd.DataFrame, kind: str, level: float) -> float:
+    def cost(self, history: DataFrame, kind: str, level: float) -> float:
         """Return a run's rounds or megabytes until it first reaches a level; ``NEVER`` if it doesn't."""
         first = rounds_to(history.set_index("round")[self.metric], level, falling=self.falling)
         if kind == "rounds" or first == NEVER:
@@ -75,7 +73,7 @@ class Cost(Table):
 
 
 def rounds_to(
-    values: pd.Series[float], level: float, *, falling: bool = False, interpolated: bool = False
+    values: Series[float], level: float, *, falling: bool = False, interpolated: bool = False
 ) -> float:
     """Return the round at which a measurement first reaches a level; ``NEVER`` if it doesn't.
 
@@ -118,10 +116,10 @@ def columns(settings: Mapping[str, tuple[str, str]]) -> tuple[Column, ...]:
     )
 
 
-def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable[[pd.DataFrame], str]:
+def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable[[DataFrame], str]:
     """Return a note on the value to reach of each setting, a mean over seeds where it is not given."""
 
-    def note(frame: pd.DataFrame) -> str:
+    def note(frame: DataFrame) -> str:
         by_column = dict(zip(map(split, frame["column"]), pd.to_numeric(frame[LEVEL]), strict=True))
         means = {setting: mean for (_, setting), mean in by_column.items()}
         parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if pd.notna(mean))

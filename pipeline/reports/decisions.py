@@ -1,11 +1,9 @@
 """What a benchmark decides, in words: which method where, and papers' headlines on the ground of others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.effects import INTERVAL
@@ -35,7 +33,7 @@ def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, parts)
 
 
-def _judged(cell: Cell, plan: Plan, runs: pd.DataFrame, method: str, base: str) -> Line:
+def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> Line:
     effect = effects.effect(runs, method, base)
     if effect is None:
         return {"row": cell[0], "column": cell[1], "verdict": UNRUN}
@@ -65,7 +63,7 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     return {case: group for case, group in cases.items() if group[0]}
 
 
-def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
+def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
     runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
     for case, (places, evidence) in _groups(plan).items():
@@ -93,7 +91,7 @@ def _decided(plan: Plan, scores: pd.DataFrame) -> BoardContent:
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
 
-def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> str:
+def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame) -> str:
     base, verdicts = plan.labels[plan.benchmark.base], [line["verdict"] for line in tested]
     ahead = f"{plan.benchmark.margin:g} points ahead of"
     if not sets:
@@ -112,7 +110,7 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: pd.DataFrame) -> st
     return f"take {base}: none is {ahead} it"
 
 
-def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
+def _left_out(plan: Plan, runs: DataFrame) -> str:
     """Say what the method that leads on the other data sets gains on one that is left out."""
     base = plan.benchmark.base
     ours = runs[runs["method"].isin(plan.contenders)]
@@ -136,7 +134,7 @@ def _left_out(plan: Plan, runs: pd.DataFrame) -> str:
     )
 
 
-def _headlines(plan: Plan, scores: pd.DataFrame) -> BoardContent:
+def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
     runs = complete(plan, scores)
     lines, rows, margin = [], [], plan.benchmark.margin
     for paper, head in plan.params.report.headlines.items():

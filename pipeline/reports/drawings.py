@@ -1,7 +1,5 @@
 """Figures, curves over rounds or pictures of their own: runs or partitions in, csv, svg, pdf and png out."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import Figure, pd
+from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
@@ -33,7 +31,7 @@ class Inputs(NamedTuple):
     cells: Mapping[Cell, tuple[RunFacts, ...]]
     published: Mapping[Cell, Published] = MappingProxyType({})
 
-    def spread(self, numbers: pd.DataFrame, what: str = figures.SPREAD, each: str = "a point") -> str:
+    def spread(self, numbers: DataFrame, what: str = figures.SPREAD, each: str = "a point") -> str:
         """Say over which seeds ``what`` is drawn, and of how many runs ``each`` of the tidy numbers is."""
         seeds = {facts.run.seed for facts in each_once(self.cells)}
         return captions.spread_of(seeds, numbers["n"].astype(int), what, each)
@@ -42,7 +40,7 @@ class Inputs(NamedTuple):
 class Picture(NamedTuple):
     """What a drawing returns: tidy numbers, their figure, and its own sentences for the caption."""
 
-    numbers: pd.DataFrame
+    numbers: DataFrame
     figure: Figure
     sentences: Sequence[str]
 
@@ -122,7 +120,7 @@ class Curves(Target):
     axis: str = "test accuracy (%)"
     across: int = 2
     so_far: bool = False
-    series: Callable[[RunFacts], pd.Series[float]] | None = None
+    series: Callable[[RunFacts], Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
     note: Note = ""
@@ -170,14 +168,14 @@ class Curves(Target):
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
-    def tidy(self, paper: str, target: str, cells: Cells, finished: bool = False) -> pd.DataFrame:
+    def tidy(self, paper: str, target: str, cells: Cells, finished: bool = False) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
         ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history. It
         raises DataError if a run is missing, foreign or damaged, or they are of several scales or variants.
         """
 
-        def series(facts: RunFacts, panel: str) -> pd.Series[float]:
+        def series(facts: RunFacts, panel: str) -> Series[float]:
             values = self.series(facts) if self.series else facts.series(self.metric) * self.factor
             return values.cummax() if self.so_far else values
 
@@ -199,7 +197,7 @@ class Curves(Target):
             data_state=[runs_by_cell[key][0].notes[0] for key in keys],
         )
 
-    def picture(self, frame: pd.DataFrame, sources: Sources) -> Figure:
+    def picture(self, frame: DataFrame, sources: Sources) -> Figure:
         """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
         titles = {panel.key: panel.label for panel in self.panels}
         across = figures.fitting(self.across)
@@ -268,18 +266,18 @@ def line(row: str, column: str, values: Values, **more: Any) -> dict[str, Any]:
     }
 
 
-def over_seeds(cells: Cells, value: Callable[[RunFacts], float | None]) -> pd.DataFrame:
+def over_seeds(cells: Cells, value: Callable[[RunFacts], float | None]) -> DataFrame:
     """Return one line per cell."""
     return pd.DataFrame([line(*cell, [value(facts) for facts in runs]) for cell, runs in cells.items()])
 
 
-def by_label(counts: NDArray[np.int64], **more: str) -> pd.DataFrame:
+def by_label(counts: NDArray[np.int64], **more: str) -> DataFrame:
     """Return one line per client and class of a partition, given the rows of each [clients, classes]."""
     clients, classes = np.indices(counts.shape).reshape(2, -1)
     return pd.DataFrame({**more, "client": clients, "class": classes, "rows": counts.ravel()})
 
 
-def by_round(cells: Cells, series: Callable[[RunFacts, str], pd.Series[float]]) -> pd.DataFrame:
+def by_round(cells: Cells, series: Callable[[RunFacts, str], Series[float]]) -> DataFrame:
     """Return one line per cell and round that any of its runs measured, given a run's values by round."""
     lines = []
     for cell, runs in cells.items():

@@ -3,8 +3,6 @@
 The unit of inference is the data set: its workloads and seeds are not independent of each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, Series, pd
 from pipeline.reports.significance import CONFIDENCE, DIGITS, FEWEST, holm
 
 DRAWS, MOST_EXACT, TIE = 10_000, 20, 1
@@ -64,7 +62,7 @@ class Effect:
         return "equivalent" if -margin <= self.low and self.high <= margin else "undecided"
 
 
-def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
+def effect(scores: DataFrame, method: str, base: str) -> Effect | None:
     """Return a method's effect against another one, paired by workload and seed.
 
     ``scores`` has a line for each run: ``method``, ``dataset``, ``workload``, ``seed`` and ``score``. None
@@ -82,7 +80,7 @@ def effect(scores: pd.DataFrame, method: str, base: str) -> Effect | None:
     return Effect(float(means.mean()), low, high, sign_flip(means), len(means), float(np.mean(wins)))
 
 
-def ahead(scores: pd.DataFrame, base: str) -> pd.DataFrame:
+def ahead(scores: DataFrame, base: str) -> DataFrame:
     """Return how far each method (column) is ahead of the base on each data set: a mean over workloads."""
     wide = scores.pivot_table(index=RUN, columns="method", values="score")
     return wide.sub(wide[base], axis=0).groupby(RUN[:2]).mean().groupby(RUN[0]).mean()
@@ -130,7 +128,7 @@ def corrected(effects: Mapping[str, Effect], families: Mapping[str, Sequence[str
     return p_values
 
 
-def mean_ranks(scores: pd.DataFrame) -> pd.Series[float]:
+def mean_ranks(scores: DataFrame) -> Series[float]:
     """Return each method's mean rank over the workloads on which all of these have a score, 1 the best.
 
     Scores that agree in their first decimal tie.
@@ -149,7 +147,7 @@ def expected_best(values: Sequence[float], trials: int) -> float:
     return sum(comb(place, trials - 1) / ways * value for place, value in enumerate(ordered))
 
 
-def profiles(scores: pd.DataFrame, ratios: Sequence[float]) -> pd.DataFrame:
+def profiles(scores: DataFrame, ratios: Sequence[float]) -> DataFrame:
     """Return, by method, the share of its workloads on which its error is within each ratio of the least one.
 
     ``scores`` are per cent; a method counts on those workloads on which it has some. Dolan and More, 2002.

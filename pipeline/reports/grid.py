@@ -1,7 +1,5 @@
 """From tidy numbers to a grid of printed cells: rounding, the best of a column, marks of missing runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +7,7 @@ from itertools import accumulate, groupby, pairwise
 from statistics import fmean
 from typing import Any
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.execution.status import MEMORY
 from pipeline.catalogue.targets import Column
 from pipeline.reports import style
@@ -81,12 +79,12 @@ class Grid:
         """First and one past the last column of each group."""
         return list(pairwise([0, *accumulate(span for _, span in self.groups)]))
 
-    def part(self, first: int, last: int) -> Grid:
+    def part(self, first: int, last: int) -> "Grid":
         """Return the table of the columns from ``first`` to before ``last``."""
         rows = tuple((label, cells[first:last]) for label, cells in self.rows)
         return replace(self, columns=self.columns[first:last], rows=rows)
 
-    def alone(self) -> Grid:
+    def alone(self) -> "Grid":
         """Return the table without published numbers."""
         rows = ((label, tuple(replace(cell, published="") for cell in cells)) for label, cells in self.rows)
         return replace(self, rows=tuple(rows))
@@ -122,7 +120,7 @@ def failed_in(line: Line) -> str:
     return str(line.get("failed") or "")
 
 
-def missed(frame: pd.DataFrame) -> pd.Series[float]:
+def missed(frame: DataFrame) -> Series[float]:
     """Return how many runs of each cell ended without what the table asks for."""
     if "failed" not in frame:
         return pd.Series(0.0, frame.index)

@@ -6,8 +6,6 @@ share of the draws in which the left side is at most the right one. A law in O()
 the smallest constant that does there, and ``<column>_slope`` says how both sides grow on log-log axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcore.base.lazy import Figure, pd, scipy
+from fedcore.base.lazy import DataFrame, Figure, scipy
 from pipeline.reports import figures
 from pipeline.reports.drawings import Picture
 from pipeline.reports.style import GREEN, VERMILION
@@ -85,7 +83,7 @@ def slope(along: Sequence[float], values: Floats) -> float:
 
 
 def picture(
-    frame: pd.DataFrame, titles: Mapping[str, str], *notes: str, labels: Mapping[str, str] = PLAIN
+    frame: DataFrame, titles: Mapping[str, str], *notes: str, labels: Mapping[str, str] = PLAIN
 ) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 
@@ -118,7 +116,7 @@ def picture(
     return Picture(frame, draw(shown, titles), sentences)
 
 
-def draw(frame: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
+def draw(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
     """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
     drawn = frame[frame["round"].notna()]
     rows = dict.fromkeys(drawn["row"])

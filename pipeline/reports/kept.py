@@ -10,8 +10,6 @@ which code it was made. A paper's runs are made anew; kept ones count in reports
 Runs that were kept before there were histories have none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Any
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import Stamps, atomic, stamps
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.targets import PlannedRun
@@ -77,7 +75,7 @@ def summary_of(line: Line) -> KeptSummary:
     )
 
 
-def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.DataFrame:
+def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> DataFrame:
     """Return a kept run's history, as ``line_of`` its line, or raise NotKept if it has none."""
     path = (among or root / REFERENCE / run.paper) / HISTORIES
     histories = _histories(path, stamps(path))
@@ -87,35 +85,35 @@ def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> pd.Dat
 
 
 @cache
-def _histories(path: Path, now: Stamps) -> Mapping[str, pd.DataFrame]:
+def _histories(path: Path, now: Stamps) -> Mapping[str, DataFrame]:
     return {str(run): history.drop(columns=FIRST[:2]) for run, history in read_histories(path).groupby("run")}
 
 
-def read_runs(path: Path) -> pd.DataFrame:
+def read_runs(path: Path) -> DataFrame:
     """Return the lines of a paper's kept runs; none if there is no such file."""
     return _read(path, FIRST[:1])
 
 
-def add_runs(gathered: pd.DataFrame, path: Path) -> Path:
+def add_runs(gathered: DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
     runs = _joined(read_runs(path), gathered).sort_values("run", kind="stable")
     types = {name: float for name in map(str, runs) if name.startswith(MEASURED)}
     return _write(runs.astype({**types, **{name: "Int64" for name in COUNTS if name in runs}}), path)
 
 
-def read_histories(path: Path) -> pd.DataFrame:
+def read_histories(path: Path) -> DataFrame:
     """Return the kept histories of a paper; none if there is no such file."""
     return _read(path, FIRST)
 
 
-def add_histories(frames: Iterable[pd.DataFrame], path: Path) -> Path:
+def add_histories(frames: Iterable[DataFrame], path: Path) -> Path:
     """Keep runs' histories, each in the place of its former one: the same histories give the same bytes."""
     histories = _joined(read_histories(path), pd.concat(frames))
     columns = [*FIRST, *sorted({*histories} - {*FIRST})]
     return _write(histories[columns].sort_values(["run", "round"], kind="stable"), path)
 
 
-def _read(path: Path, columns: list[str]) -> pd.DataFrame:
+def _read(path: Path, columns: list[str]) -> DataFrame:
     try:
         return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=columns)
     except (OSError, ValueError) as error:
@@ -123,12 +121,12 @@ def _read(path: Path, columns: list[str]) -> pd.DataFrame:
         raise DataError(f"{path}: damaged, expected a Parquet file: {found}") from None
 
 
-def _joined(before: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+def _joined(before: DataFrame, new: DataFrame) -> DataFrame:
     others = before[~before["run"].isin(new["run"])]
     return pd.concat([others, new]) if len(others) else new
 
 
-def _write(frame: pd.DataFrame, path: Path) -> Path:
+def _write(frame: DataFrame, path: Path) -> Path:
     with atomic(path) as handle:
         frame.to_parquet(handle, index=False, compression="zstd")
     return path

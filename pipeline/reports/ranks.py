@@ -3,14 +3,12 @@
 Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fedcore.base.lazy import Axes, pd, scipy
+from fedcore.base.lazy import Axes, DataFrame, Series, pd, scipy
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import ALPHA, DIGITS, FEWEST
@@ -34,14 +32,14 @@ class Ranking:
         why: why no test could run; empty where one did.
     """
 
-    ranks: pd.DataFrame
+    ranks: DataFrame
     statistic: float = math.nan
     p: float = math.nan
     difference: float = math.nan
     why: str = ""
 
     @property
-    def means(self) -> pd.Series[float]:
+    def means(self) -> Series[float]:
         """Mean rank of each method, the best first."""
         return self.ranks.mean(axis=1).sort_values(kind="stable")
 
@@ -59,7 +57,7 @@ class Ranking:
 
 
 def ranking(
-    scores: pd.DataFrame, largest: bool = True, runs: float = FEWEST, dataset: Mapping[str, str] | None = None
+    scores: DataFrame, largest: bool = True, runs: float = FEWEST, dataset: Mapping[str, str] | None = None
 ) -> Ranking:
     """Rank methods on each data set and test whether they differ.
 
@@ -113,7 +111,7 @@ def summary(
     )
 
 
-def scores_of(frame: pd.DataFrame) -> pd.DataFrame:
+def scores_of(frame: DataFrame) -> DataFrame:
     """Return the means by method and data set, in the table's order; missing where a cell lacks runs."""
     complete = frame["mean"].where((frame["n"] == frame["seeds"]) & (frame["n"] > 0))
     wide = frame.assign(mean=complete).pivot(index="row", columns="column", values="mean")
@@ -129,7 +127,7 @@ def _untestable(methods: int, sets: int, runs: float) -> str:
     return f"{methods} methods, Friedman's test needs three" if methods < 3 else ""
 
 
-def _lines(ranked: Ranking, frame: pd.DataFrame) -> pd.DataFrame:
+def _lines(ranked: Ranking, frame: DataFrame) -> DataFrame:
     sets, means = ranked.ranks.shape[1], ranked.means
     spread = ranked.ranks.std(axis=1)
     test = {"friedman": ranked.statistic, "p": ranked.p, "critical_difference": ranked.difference}
@@ -158,7 +156,7 @@ def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Pi
     return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, scores.shape[1], kind))
 
 
-def _sentences(frame: pd.DataFrame, ranked: Ranking, columns: int, kind: str) -> list[str]:
+def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> list[str]:
     methods, sets = ranked.ranks.shape
     if not sets:
         return [f"No test of significance: {ranked.why}."]

@@ -1,7 +1,5 @@
 """What reports are made of: the files that runs left behind, and published numbers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
 from fedcore.base.files import Stamps, canonical_json, read_object, stamps
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
@@ -139,7 +137,7 @@ class RunFacts:
         return source.get("data_state", ""), source.get("data_note", "")
 
     @cached_property
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """Its measurements, a line for each round that was measured."""
         return kept.history_of(self.run, self.root, self.among) if self.kept else self.table(HISTORY)
 
@@ -151,14 +149,14 @@ class RunFacts:
         except kept.NotKept:
             return False
 
-    def series(self, metric: str) -> pd.Series[float]:
+    def series(self, metric: str) -> Series[float]:
         """Return a column of its history by round."""
         if metric not in self.history:
             path = self.root / self.run.folder / HISTORY
             raise DataError(f"{path}: no column '{metric}'; there are {', '.join(self.history.columns)}")
         return self.history.set_index("round")[metric]
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str) -> DataFrame:
         """Return a table of numbers that the run kept."""
         return _numbers(self._kept(name))
 
@@ -232,7 +230,7 @@ def _summary(path: Path) -> Summary | None:
     return summary
 
 
-def read_history(path: Path) -> pd.DataFrame:
+def read_history(path: Path) -> DataFrame:
     """Read a history by round, or raise DataError if it's no table of numbers or has no column of rounds."""
     history = _numbers(path)
     if "round" not in history or not pd.api.types.is_integer_dtype(history["round"]):
@@ -240,7 +238,7 @@ def read_history(path: Path) -> pd.DataFrame:
     return history
 
 
-def _numbers(path: Path) -> pd.DataFrame:
+def _numbers(path: Path) -> DataFrame:
     try:
         table = pd.read_csv(path)
     except ValueError as error:  # pandas' own errors of parsing and decoding are among them
@@ -268,9 +266,9 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 
 
-def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> pd.DataFrame:
+def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> DataFrame:
     """Read a tidy csv, whose rows and columns are names even where they look like numbers."""
-    frame: pd.DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+    frame: DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
     return frame
 
 

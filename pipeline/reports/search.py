@@ -1,7 +1,5 @@
 """Tuning: candidates out of declared values, their scores on rows held out, and what a search chose."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +14,7 @@ import numpy as np
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError, reason, say
 from fedcore.base.files import sha256_text
-from fedcore.base.lazy import pd, scipy
+from fedcore.base.lazy import DataFrame, scipy
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
@@ -235,7 +233,7 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
     return sources.paper, entries
 
 
-def _search_of(catalogue: Catalogue, report: Path, frame: pd.DataFrame) -> tuple[Sources, Table]:
+def _search_of(catalogue: Catalogue, report: Path, frame: DataFrame) -> tuple[Sources, Table]:
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
     sources = catalogue.sources(paper, name)
     scale = sources.scale
@@ -247,7 +245,7 @@ def _search_of(catalogue: Catalogue, report: Path, frame: pd.DataFrame) -> tuple
 
 
 def _refuse_other_specs(
-    report: Path, sources: Sources, column: str, cells: pd.DataFrame, candidates: Collection[str]
+    report: Path, sources: Sources, column: str, cells: DataFrame, candidates: Collection[str]
 ) -> None:
     stated = dict(zip(cells["row"], cells["specs"], strict=True))
     if {*stated} != {*candidates} or any(
@@ -302,7 +300,7 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
     raise SpecError("chosen: expected the study's last section, as a list with an entry a line")
 
 
-def _read(report: Path) -> pd.DataFrame:
+def _read(report: Path) -> DataFrame:
     if not report.exists():
         raise DataError(f"{report}: not built; expected a search's csv")
     try:

@@ -1,10 +1,8 @@
 """How much a board depends on the way of counting, and which half of a method makes the difference."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from fedcore.base.lazy import pd, scipy
+from fedcore.base.lazy import DataFrame, Series, pd, scipy
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.effects import RUN
@@ -16,7 +14,7 @@ BEST, SURE, GAIN = 5, 0.9, 0.3
 AGREEMENT = {"tau": "Kendall's tau", "best": f"Best {BEST}", "moved": "Moves most (places up)"}
 COST = {"traffic": "bytes", "work": "rows"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n"]
-Orders = dict[str, tuple["pd.Series[float]", "pd.Series[float]"]]
+Orders = dict[str, tuple[Series[float], Series[float]]]
 
 
 def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
@@ -28,7 +26,7 @@ def sensitivity(plan: Plan, cells: Asked) -> dict[str, Target]:
     return boards(plan, shown, parts)
 
 
-def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
+def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
     scores = contending(plan, run_scores)
     scores = scores[scores["workload"].isin(scores.loc[scores["method"] == plan.benchmark.base, "workload"])]
     if scores.empty:
@@ -54,7 +52,7 @@ def _counted(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     return BoardContent(frame, AGREEMENT, rows, note.strip())
 
 
-def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
+def _ways(plan: Plan, scores: DataFrame) -> Orders:
     base = plan.benchmark.base
     sets = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
     frames = {
@@ -69,7 +67,7 @@ def _ways(plan: Plan, scores: pd.DataFrame) -> Orders:
     return {way: (board, effects.ahead(frame, base).mean()) for way, frame in frames.items()}
 
 
-def _at_cost(plan: Plan, scores: pd.DataFrame, key: str) -> pd.DataFrame:
+def _at_cost(plan: Plan, scores: DataFrame, key: str) -> DataFrame:
     """Return scores at the round at which a run has cost what the base's costs in all, if it costs more."""
     spent = scores[scores["method"] == plan.benchmark.base].set_index(["workload", "seed"])[key]
     runs = zip(scores["workload"], scores["seed"], scores[key], scores["curve"], strict=True)
@@ -98,11 +96,11 @@ def _limited(plan: Plan) -> str:
     return ""
 
 
-def _tau(before: pd.Series[float], after: pd.Series[float]) -> float:
+def _tau(before: Series[float], after: Series[float]) -> float:
     return float(scipy.stats.kendalltau(before, after).statistic) if len(before) > 1 else 1.0
 
 
-def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
+def _crossed(plan: Plan, run_scores: DataFrame) -> BoardContent:
     """Say what a client's side and a server do on average, and what a pair does beyond the two."""
     grid = plan.params.report.factorial
     first, servers = next(iter(grid.items()))
@@ -126,7 +124,7 @@ def _crossed(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), labels, rows, note)
 
 
-def _contrasts(grid: dict[str, dict[str, str]], scores: pd.DataFrame) -> dict[Cell, effects.Effect | None]:
+def _contrasts(grid: dict[str, dict[str, str]], scores: DataFrame) -> dict[Cell, effects.Effect | None]:
     methods = [method for by_server in grid.values() for method in by_server.values()]
     wide = scores.pivot_table(index=RUN, columns="method", values="score").reindex(columns=methods).dropna()
     if wide.empty:
@@ -143,12 +141,12 @@ def _contrasts(grid: dict[str, dict[str, str]], scores: pd.DataFrame) -> dict[Ce
     return gains
 
 
-def _contrast(plus: pd.Series[float], minus: pd.Series[float]) -> effects.Effect | None:
+def _contrast(plus: Series[float], minus: Series[float]) -> effects.Effect | None:
     scores = pd.concat({"plus": plus, "minus": minus}, names=["method"]).rename("score").reset_index()
     return effects.effect(scores, "plus", "minus")
 
 
-def _mean_trials(plan: Plan) -> pd.DataFrame:
+def _mean_trials(plan: Plan) -> DataFrame:
     lines = [
         (method, plan.dataset(place), place, plan.benchmark.seed, np.mean([mean for _, mean, _ in trials]))
         for (method, place), trials in plan.measured(TRIALS).items()

@@ -4,8 +4,6 @@ Two runs make a pair where they share seed and partition (and with it the fold),
 between them is the method.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from fedcore.base.lazy import pd, scipy
+from fedcore.base.lazy import DataFrame, pd, scipy
 from pipeline.catalogue.targets import Best, Column, Test
 
 ALPHA, CONFIDENCE = 0.05, 0.95
@@ -57,7 +55,7 @@ def parse_samples(text: object) -> dict[str, float]:
     return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
 
 
-def columns(frame: pd.DataFrame, best: Best, test: Test, compared: Sequence[Column]) -> dict[str, Comparison]:
+def columns(frame: DataFrame, best: Best, test: Test, compared: Sequence[Column]) -> dict[str, Comparison]:
     """Compare the methods of each column of a tidy table.
 
     ``frame`` has ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than asked for
@@ -67,7 +65,7 @@ def columns(frame: pd.DataFrame, best: Best, test: Test, compared: Sequence[Colu
     return {c.key: compare(samples.get(c.key, {}), c.best or best, c.test or test) for c in compared}
 
 
-def complete(frame: pd.DataFrame) -> dict[str, dict[str, Samples]]:
+def complete(frame: DataFrame) -> dict[str, dict[str, Samples]]:
     """Return the runs' numbers of a tidy table's cells without a missing run, by column and row."""
     samples: dict[str, dict[str, Samples]] = {}
     cells = frame[(frame["n"] == frame["seeds"]) & (frame["n"] > 0)]
@@ -150,7 +148,7 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
     return {row: float(corrected[row]) for row in p}
 
 
-def with_p(frame: pd.DataFrame, compared: Mapping[str, Comparison]) -> pd.DataFrame:
+def with_p(frame: DataFrame, compared: Mapping[str, Comparison]) -> DataFrame:
     """Return the frame with ``p_best``: a cell's corrected p-value against the best of its column."""
     lines = zip(frame["row"], frame["column"], strict=True)
     p = [compared.get(column, Comparison()).p.get(row, math.nan) for row, column in lines]

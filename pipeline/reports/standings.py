@@ -1,7 +1,5 @@
 """What the final runs of a benchmark say together: the board, effects by kind of skew, and their figures."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
@@ -87,13 +85,13 @@ def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str,
 class BoardContent(NamedTuple):
     """What a board says: its tidy lines, its columns, its printed rows, and a note."""
 
-    frame: pd.DataFrame
+    frame: DataFrame
     columns: Mapping[str, str]
     rows: Sequence[tuple[str, tuple[PrintedCell, ...]]]
     note: str
 
 
-Say = Callable[[Plan, "pd.DataFrame"], BoardContent]
+Say = Callable[[Plan, DataFrame], BoardContent]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +140,7 @@ def boards(plan: Plan, cells: Asked, parts: Mapping[str, tuple[str, Say, str]]) 
     }
 
 
-def _said(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
+def _said(plan: Plan, run_scores: DataFrame) -> BoardContent:
     frame = board(plan, run_scores)
     rows = [
         (plan.labels[line["row"]], tuple(PrintedCell(_printed(line[key], key)) for key in STATISTICS))
@@ -164,7 +162,7 @@ def _said(plan: Plan, run_scores: pd.DataFrame) -> BoardContent:
     return BoardContent(frame, STATISTICS, rows, f"{note}{too_narrow(plan)}{_saturated(plan, run_scores)}")
 
 
-def edges(plan: Plan) -> pd.DataFrame:
+def edges(plan: Plan) -> DataFrame:
     """Return a line a value chosen of a range: ``method``, ``key``, and ``end``, the one nearby, if any."""
     lines = []
     for (method, place), number in plan.winners.items():
@@ -192,7 +190,7 @@ def too_narrow(plan: Plan) -> str:
     return f" Range too narrow: {much} ({where}), so a wider one may lower gains."
 
 
-def _saturated(plan: Plan, run_scores: pd.DataFrame) -> str:
+def _saturated(plan: Plan, run_scores: DataFrame) -> str:
     """Say in which settings having less of something, such as rounds, costs a control nothing."""
     mean = complete(plan, run_scores).pivot_table(index="workload", columns="method", values="score")
     text = ""
@@ -210,7 +208,7 @@ def _printed(value: object, key: str) -> str:
     return "" if value is None else str(value)
 
 
-def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFrame:
+def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> DataFrame:
     """Return a line for each run: what it is, its score, traffic, work, and whether clients keep state."""
     lines = [
         {
@@ -232,18 +230,18 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> pd.DataFra
     return pd.DataFrame(lines, columns=[*SCORES])
 
 
-def complete(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
+def complete(plan: Plan, run_scores: DataFrame) -> DataFrame:
     """Return the lines of methods in settings where all of the study's seeds are there."""
     runs = run_scores.groupby(["method", "workload"])["seed"].transform("count")
     return run_scores[runs == len(plan.params.seeds)]
 
 
-def contending(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
+def contending(plan: Plan, run_scores: DataFrame) -> DataFrame:
     """Return the complete lines of the base and of the methods that are compared with it in families."""
     return complete(plan, run_scores[run_scores["method"].isin(plan.contenders)])
 
 
-def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
+def found_effects(plan: Plan, run_scores: DataFrame) -> dict[str, Effect]:
     """Return the effect of each method but the base, the largest first."""
     complete_runs, base = complete(plan, run_scores), plan.benchmark.base
     gains = {name: effects.effect(complete_runs, name, base) for name in plan.labels if name != base}
@@ -251,7 +249,7 @@ def found_effects(plan: Plan, run_scores: pd.DataFrame) -> dict[str, Effect]:
     return dict(sorted(known.items(), key=lambda item: -item[1].mean))
 
 
-def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
+def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     """Return a line a method: its effect, what is sure of it, its rank, and what it costs."""
     benchmark, complete_runs = plan.benchmark, complete(plan, run_scores)
     gains = found_effects(plan, run_scores)
@@ -288,7 +286,7 @@ def board(plan: Plan, run_scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])
 
 
-def expected(plan: Plan) -> pd.DataFrame:
+def expected(plan: Plan) -> DataFrame:
     """Return E(n) of each method (row) for each number n of trials.
 
     In points against the base's best of all trials on the same workload: a mean over data sets, of means over
@@ -364,7 +362,7 @@ def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     return drawn
 
 
-def _steps(plan: Plan, frame: pd.DataFrame, labels: tuple[str, str], note: str, **look_of: Any) -> Picture:
+def _steps(plan: Plan, frame: DataFrame, labels: tuple[str, str], note: str, **look_of: Any) -> Picture:
     figure = figures.framed(3.4)
     axes = figure.subplots()
     named = [str(name) for name in frame.index]

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.partitions.figure import labels as draw_labels
 from pipeline.catalogue.grids import Row, Setting, alike, data_set, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
@@ -253,7 +253,7 @@ def tuned(params: StudyParams) -> dict[str, Search]:
     return by_report
 
 
-def _note(design: _Design, frame: "pd.DataFrame") -> str:
+def _note(design: _Design, frame: DataFrame) -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
     params, names, unit = design.params, design.names, design.metric.sign and " points"
     margin, source = params.report.margin, ""

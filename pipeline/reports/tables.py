@@ -1,7 +1,5 @@
 """Tables of means over seeds: runs in, csv, Markdown, HTML and LaTeX out."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
@@ -12,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources, Target, Test
 from pipeline.reports import captions, results, significance, style
@@ -79,7 +77,7 @@ class Table(Target):
     kept = ("csv", "md")
     query: Callable[[str, str], Query] | None = None
     measure: Callable[[RunFacts, str], float | None] | None = None
-    relative: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    relative: Callable[[DataFrame], DataFrame] | None = None
     dataset: Callable[[str, str], str] | None = None
     beside: str = ""
     beside_cell: Callable[[str, str], Cell] | None = None
@@ -121,7 +119,7 @@ def tidy(
     published: Path | None,
     columns: Sequence[Column] = (),
     earlier: Path | None = None,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Return one line per cell: mean and standard deviation over runs, and the published numbers.
 
     The standard deviation has n - 1 in its denominator and is missing for one run. A diverged run
@@ -152,7 +150,7 @@ def tidy(
     return frame if table.relative is None else table.relative(frame)
 
 
-def compared_in(frame: pd.DataFrame, table: Table, columns: Sequence[Column]) -> dict[str, Comparison]:
+def compared_in(frame: DataFrame, table: Table, columns: Sequence[Column]) -> dict[str, Comparison]:
     """Compare the rows of each column that compete for the best."""
     rivals = frame if table.apart is None else frame[~frame["row"].map(table.apart).astype(bool)]
     return significance.columns(rivals, table.best, table.test, columns)
@@ -237,7 +235,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def arrange(
-    frame: pd.DataFrame,
+    frame: DataFrame,
     table: Table,
     columns: Sequence[Column],
     paper: Paper,
@@ -327,13 +325,13 @@ def of_datasets(
     )
 
 
-def _chosen(frame: pd.DataFrame, table: Table, columns: Sequence[Column], names: Mapping[str, str]) -> str:
+def _chosen(frame: DataFrame, table: Table, columns: Sequence[Column], names: Mapping[str, str]) -> str:
     chosen = {c.label: best(frame[frame["column"] == c.key], c.best or table.best) for c in columns}
     parts = [f"{names[row]} ({label})" for label, row in chosen.items() if row is not None]
     return f"Chosen: {'; '.join(parts)}." if parts else ""
 
 
-def best(cells: pd.DataFrame, optimum: Best) -> str | None:
+def best(cells: DataFrame, optimum: Best) -> str | None:
     """Return the row that a search chooses in one column, of those without a diverged run.
 
     The first of equal ones; None if the column has no best, or a candidate is missing. One of which a run did

@@ -1,7 +1,5 @@
 """The runs of a benchmark: its trials, the best of them again, and what a run is scored by."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from typing import Any
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import Series, pd
 from pipeline.catalogue.grids import Setting, data_set
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams, TimesParams, Tried
 from pipeline.catalogue.specification import specification
@@ -195,14 +193,14 @@ def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tup
     return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, queries)
 
 
-def curve(facts: RunFacts) -> pd.Series[float]:
+def curve(facts: RunFacts) -> Series[float]:
     """Return the test accuracy, in per cent, by round; of a diverged run as if it had stayed untrained."""
     if facts.diverged:
         return pd.Series([100 * float(facts.untrained["test_accuracy"])])
     return 100 * facts.series("test_accuracy")
 
 
-def late_mean(measured: pd.Series[float], share: float, until: float = 1.0) -> float:
+def late_mean(measured: Series[float], share: float, until: float = 1.0) -> float:
     """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all; both up to 1."""
     end = until * measured.index[-1] + ROUNDING
     before = measured[measured.index <= end]

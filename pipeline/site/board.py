@@ -1,7 +1,5 @@
 """The fidelity board for readers: one content, as a page of the site, as a page alone and as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from fedcore.base.files import write_text
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame
 from pipeline.fidelity import board as comparing
 from pipeline.fidelity.board import Board
 from pipeline.papers import papers
@@ -110,7 +108,7 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
     }
 
 
-def _counted(frame: pd.DataFrame) -> str:
+def _counted(frame: DataFrame) -> str:
     counts = sorted(frame["verdict"].value_counts().items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{verdict} ({count})" for verdict, count in counts)
 

@@ -1,7 +1,5 @@
 """Curves as plain values that the pages' script draws: one chart a panel, one trace an algorithm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame
 from pipeline.reports import style
 from pipeline.reports.drawings import Curves
 from pipeline.site.format import SCORES
@@ -22,7 +20,7 @@ PAIR = style.Look("", style.BLUE, "s"), style.Look("", style.VERMILION, "o")
 Chart = dict[str, Any]
 
 
-def of_figure(frame: pd.DataFrame, figure: Curves, labels: Mapping[str, str]) -> list[Chart]:
+def of_figure(frame: DataFrame, figure: Curves, labels: Mapping[str, str]) -> list[Chart]:
     """Return a chart for each panel of a figure of curves, given its tidy csv and what rows are called."""
     looks = style.looks(frame["row"], labels)
     return [
@@ -39,7 +37,7 @@ def of_figure(frame: pd.DataFrame, figure: Curves, labels: Mapping[str, str]) ->
     ]
 
 
-def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
+def of_history(history: DataFrame, algorithm: str) -> list[Chart]:
     """Return the charts of one run: accuracy, losses, then each other column that it measured."""
     history = history.set_index("round")
     others = [(name,) for name in history if name not in {"test_accuracy", *LOSSES, *TRAFFIC}]
@@ -48,7 +46,7 @@ def of_history(history: pd.DataFrame, algorithm: str) -> list[Chart]:
     return [_history_chart(history[group], style.look(algorithm)) for group in groups if group]
 
 
-def _history_chart(columns: pd.DataFrame, look: style.Look) -> Chart:
+def _history_chart(columns: DataFrame, look: style.Look) -> Chart:
     names = [str(name) for name in columns]
     alone, percent = len(names) == 1, names[0].endswith(SCORES)
     traces = []
@@ -60,7 +58,7 @@ def _history_chart(columns: pd.DataFrame, look: style.Look) -> Chart:
     return {"title": title, "y": f"{title} (%)" if percent else title, "traces": traces}
 
 
-def _trace(look: style.Look, line: pd.DataFrame) -> dict[str, Any]:
+def _trace(look: style.Look, line: DataFrame) -> dict[str, Any]:
     """Return a curve with every k-th of its points and the last, so that there are few enough to draw."""
     step, last = math.ceil(len(line) / POINTS), len(line) - 1
     kept = [place for place in range(len(line)) if place % step == 0 or place == last]

@@ -1,7 +1,5 @@
 """What exists: the state of every target and run, read from reports/ and results/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import EDITIONS, configuration, overlay
@@ -57,7 +55,7 @@ class Evidence:
     facts: Mapping[str, Any]
     used: list[str]
     kept: bool = False
-    history: pd.DataFrame | None = None
+    history: DataFrame | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +82,7 @@ class TargetStatus(Sources):
         reference: whether these are the numbers in reports/reference, in place of those that were built here.
     """
 
-    frame: pd.DataFrame | None
+    frame: DataFrame | None
     files: Mapping[str, Path]
     finished: int = 0
     changed: tuple[str, ...] = ()
@@ -231,7 +229,7 @@ def _status(sources: Sources, **values: Any) -> TargetStatus:
     return TargetStatus(**{field.name: getattr(sources, field.name) for field in fields(sources)} | values)
 
 
-def _built(folder: Path, target: str) -> tuple[pd.DataFrame | None, dict[str, Path]]:
+def _built(folder: Path, target: str) -> tuple[DataFrame | None, dict[str, Path]]:
     paths = {form: folder / f"{target}.{form}" for form in FORMS}
     files = {form: path for form, path in paths.items() if path.exists()}
     return read_csv(files["csv"]) if "csv" in files else None, files
@@ -267,7 +265,7 @@ def dotted(folder: str) -> str:
     return folder.split("/", 1)[1].replace("/", ".")
 
 
-def read_csv(path: Path) -> pd.DataFrame:
+def read_csv(path: Path) -> DataFrame:
     """Read a report's csv: texts stay texts, and known numbers become numbers, NaN where there are none."""
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -1,12 +1,10 @@
 """A report's table for the site: the printed grid, each cell with its distance to the published number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Cell, Column
 from pipeline.fidelity.board import NOT_JUDGED
 from pipeline.reports.agreement import ON_STAND_IN, Agreement
@@ -44,7 +42,7 @@ class Distance(NamedTuple):
     text: str
 
 
-def view(shown: TargetStatus, table: Table, frame: pd.DataFrame, ours: Mapping[Cell, Line]) -> dict[str, Any]:
+def view(shown: TargetStatus, table: Table, frame: DataFrame, ours: Mapping[Cell, Line]) -> dict[str, Any]:
     """Return a table that was built: its grid, its rows of cells, and the legend of their distances.
 
     At a reduced scale no cell has a distance, which would say nothing about the paper. ``ours`` has the lines
@@ -87,7 +85,7 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
-def plain(frame: pd.DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:
+def plain(frame: DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:
     """Return heading and first lines of any csv as texts."""
     shown = frame.head(most)
     return list(map(str, frame.columns)), [
@@ -106,7 +104,7 @@ def _remark(line: Line) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _legend(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
+def _legend(frame: DataFrame) -> list[tuple[str, str, str]]:
     rule = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
     return [
         (kind, mark, f"{text} ({rule})" if step == 0 else text) for step, (kind, mark, text) in LEVELS.items()

@@ -6,8 +6,6 @@ of reports/reference: seconds for each sort of work, factors for runs that are a
 are. What was measured on the machine at hand sets that right (``pipeline.workflow.machine``).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -59,7 +57,7 @@ class Cost:
         """Return its time with the interval."""
         return with_interval(self.seconds, self.low, self.high)
 
-    def __add__(self, other: Cost) -> Cost:
+    def __add__(self, other: "Cost") -> "Cost":
         """Return the cost of both, one after the other, as if both guesses were off by the same factor."""
         low, high = self.low + other.low, self.high + other.high
         memory = max(self.memory_mb, other.memory_mb)

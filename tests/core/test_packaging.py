@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"fedcore", "pipeline", "snakemake_logger_plugin_fedrepro"}
 COMMANDS = {"dvc", "snakemake-executor-plugin-slurm"}  # called, or found by name
-PACKAGES = {"Tensor": "torch", "Figure": "matplotlib", "Axes": "matplotlib"} | {
+PACKAGES = {
     name: value.__name__.split(".")[0] for name, value in vars(lazy).items() if isinstance(value, lazy.Lazy)
 }
 MNIST = {
@@ -57,7 +57,7 @@ def imported(package: str) -> set[str]:
             if node in skipped:
                 continue
             if isinstance(node, ast.ImportFrom) and node.module == lazy.__name__:
-                names |= {PACKAGES[alias.name] for alias in node.names if alias.name != "optional"}
+                names |= {PACKAGES[alias.name] for alias in node.names if alias.name in PACKAGES}
             elif isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -4,8 +4,6 @@ Tables come in three layouts: the credentialed database's own APACHE tables, the
 demo (no hospital ids), and a small part of the open demo with hospital ids.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.download import Entry, cache, declared, fetch
@@ -204,13 +202,13 @@ def with_hospitals(paths: Mapping[str, Path]) -> Stays:
     return _stays(patient, _numbers(features, features.columns))
 
 
-def _numbers(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
+def _numbers(frame: DataFrame, columns: Any) -> DataFrame:
     """Turn columns into numbers: "> 89" years are 90, sexes 1 and 0, anything else nan."""
     words = {"> 89": 90, "Male": 1, "Female": 0}
     return frame[list(columns)].apply(lambda column: pd.to_numeric(column.replace(words), errors="coerce"))  # type: ignore[no-any-return]
 
 
-def _stays(patient: pd.DataFrame, numbers: pd.DataFrame) -> Stays:
+def _stays(patient: DataFrame, numbers: DataFrame) -> Stays:
     if not len(patient):
         raise DataError("eicu: the tables have no stay in common")
     names, index = np.unique(patient.hospitalid.to_numpy(), return_inverse=True)

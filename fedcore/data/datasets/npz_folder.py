@@ -1,7 +1,5 @@
 """A user's own arrays by client: a folder of ``clients/<id>.npz``, ``test.npz``, maybe ``validation.npz``."""
 
-from __future__ import annotations
-
 from os.path import isdir, samefile
 from pathlib import Path
 from typing import Any

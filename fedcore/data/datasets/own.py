@@ -1,7 +1,5 @@
 """A user's own data: tables, folders of images, Hugging Face data sets and arrays, maybe with clients."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.lazy import optional, pd
+from fedcore.base.lazy import DataFrame, optional, pd
 from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
@@ -300,7 +298,7 @@ def _dataset(name: str, train: Rows, test: Rows, classes: int, origin: str, ids:
     return Dataset(name, train, test, classes, "real", note, group_names=ids)
 
 
-def _pictures(options: TableOptions, where: str, frame: pd.DataFrame) -> NDArray[np.uint8]:
+def _pictures(options: TableOptions, where: str, frame: DataFrame) -> NDArray[np.uint8]:
     """Return the images that a column names, or holds as the hub's data sets do [n, channels, h, w]."""
     arrays: list[NDArray[np.uint8]] = []
     refuse(where, column := frame.iloc[:, 0], column.isna(), "an image")

@@ -5,15 +5,13 @@ Six of them are followed for longer.
 Values lost from the text (rates, batch size, epochs, tau, mu) are searched for by published numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
 from pipeline.papers.comfed.taxonomy import TABLES
@@ -162,7 +160,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
-def with_distance(frame: pd.DataFrame) -> pd.DataFrame:
+def with_distance(frame: DataFrame) -> DataFrame:
     """Fill the last column: absolute difference of a candidate's mean from the published number.
 
     A candidate that diverged or did not run has none. Its runs' own numbers make way for the distance as

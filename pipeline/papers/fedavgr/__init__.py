@@ -5,15 +5,13 @@ searches find what the paper does not say, by scores on rows that no test and no
 The excess-risk bound O(G1 + G2 + G3): its terms are measured over the rounds of runs on synthetic(1, 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.lazy import pd, sklearn
+from fedcore.base.lazy import DataFrame, pd, sklearn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Changes, Column, Paper, Query
 from pipeline.papers.fedavgr.theory import bounds
@@ -227,7 +225,7 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
     return components
 
 
-def terms_of(facts: RunFacts) -> pd.DataFrame:
+def terms_of(facts: RunFacts) -> DataFrame:
     """Return the terms of a run by round.
 
     As the clients' weights are known, rho~ = rho: G1 has no discrepancy and chi-squared is 0. The Rademacher

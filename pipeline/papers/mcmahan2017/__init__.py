@@ -3,13 +3,11 @@
 Tables 1 and 2: rounds until the test accuracy reaches a target. Figure 1: the loss between two models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import Series, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
 from pipeline.reports import figures, style
@@ -28,7 +26,7 @@ ROWS = {
 OBSERVED = ("evaluation.observe.between.points", 57)  # 40 a unit, so that 0, 1/2 and 1 are among them
 
 
-def losses(facts: RunFacts) -> pd.Series[float] | None:
+def losses(facts: RunFacts) -> Series[float] | None:
     """Return the loss by weight theta of the first model; None if the run diverged."""
     if not facts.final:
         return None

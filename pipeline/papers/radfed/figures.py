@@ -3,8 +3,6 @@
 Fig. 5: scores on less and on more heterogeneous clients. Figs. 6 and 7: divergences DC and DL of models.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.base.lazy import Axes, Figure, pd, seaborn
+from fedcore.base.lazy import Axes, DataFrame, Figure, Series, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import worth
 from pipeline.catalogue.targets import Cell, Query
@@ -43,7 +41,7 @@ OBSERVED = (("evaluation.divergence", True),)
 LONGEST = 100
 
 
-def smoothed(facts: RunFacts) -> pd.Series[float]:
+def smoothed(facts: RunFacts) -> Series[float]:
     """Return the means of a run's scores over intervals that follow the start, by their last round.
 
     Scores are those on validation clients in per cent, intervals are in rounds of local training.
@@ -96,14 +94,14 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
     return {(name, key): varied(params, name, key, OBSERVED) for key in MEASURED for name in AVERAGED}
 
 
-def measured(facts: RunFacts) -> pd.DataFrame:
+def measured(facts: RunFacts) -> DataFrame:
     """Return a run's divergences: lines with ``local``, ``centralised`` and ``inner``, by inner round."""
     frame = facts.table("divergence.csv")
     delay = facts.run.spec["algorithm"].get("redistributions", 1)
     return frame.assign(at=(frame["round"] - 1) * delay + frame["inner"]).set_index("at")
 
 
-def around_merging(inputs: Inputs) -> pd.DataFrame:
+def around_merging(inputs: Inputs) -> DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
 
     def mean_at(facts: RunFacts, place: str) -> float | None:
@@ -160,7 +158,7 @@ DISTANCES = variations(
 )
 
 
-def _drawn(frame: pd.DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
+def _drawn(frame: DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
     titles = {key: SETTINGS[key].label for key in MEASURED if key in {*frame["column"]}}
     labels, options = ("round of local training", axis), {"marks": 2 * figures.MARKS}
     figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, len(titles), labels, options=options)
@@ -231,7 +229,7 @@ def seeds(inputs: Inputs) -> Picture:
     return Picture(frame, figure, (sentence,))
 
 
-def _boxes(axes: Axes, frame: pd.DataFrame) -> None:
+def _boxes(axes: Axes, frame: DataFrame) -> None:
     looks = style.looks(frame["row"])
     split = frame.assign(score=frame["scores"].str.split())
     scores = split.explode("score", ignore_index=True).astype({"score": float})

@@ -4,8 +4,6 @@ Table II: redistributions S and score decay gamma. Table III: nine data sets, ni
 The grid searches of Sections IV-D and IV-E: scores on validation clients, the best candidate marked.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedcore.base.errors import DataError
-from fedcore.base.lazy import pd, seaborn
+from fedcore.base.lazy import DataFrame, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
 from pipeline.catalogue.targets import Asked, Changes, Column, Query
@@ -218,7 +216,7 @@ def data_of_column(row: str, column: str) -> str:
     return "" if column == AVERAGE else DATASETS[SETTINGS[column].dataset]
 
 
-def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
+def relative_to_fedavg(frame: DataFrame) -> DataFrame:
     """Turn scores of all methods but FedAvg into per cent of change against FedAvg's, column by column.
 
     Folds differ by more than methods do, so a method counts on the folds and seeds that FedAvg ran as well,
@@ -240,7 +238,7 @@ def relative_to_fedavg(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns="base")
 
 
-def shared_runs(frame: pd.DataFrame) -> pd.DataFrame:
+def shared_runs(frame: DataFrame) -> DataFrame:
     """Return the lines as far as FedAvg ran the same folds and seeds, with its mean there as ``base``.
 
     The deviations of all but FedAvg are those of the changes against it, run by run, in per cent.

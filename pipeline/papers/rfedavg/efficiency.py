@@ -1,7 +1,5 @@
 """Fig. 10: rounds to reach an accuracy, and the time of a round, cross-device with non-IID data."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcore.base.lazy import Axes, pd, seaborn
+from fedcore.base.lazy import Axes, DataFrame, pd, seaborn
 from pipeline.papers.rfedavg.tables import IMAGES, SIMILARITY
 from pipeline.reports import figures, style
 from pipeline.reports.cost import rounds_to
@@ -38,7 +36,7 @@ def level(inputs: Inputs, data: str, share: int) -> float:
     return start + share / 100 * (best - start) if best > start else math.nan
 
 
-def numbers(inputs: Inputs) -> pd.DataFrame:
+def numbers(inputs: Inputs) -> DataFrame:
     """Return rounds to each level, median seconds of a round that measured nothing, and their ratio to
     rFedAvg's, a mean over data sets; all over seeds.
 
@@ -124,7 +122,7 @@ def efficiency(inputs: Inputs) -> Picture:
 
 def bars(
     axes: Axes,
-    frame: pd.DataFrame,
+    frame: DataFrame,
     columns: Mapping[str, str],
     known: Mapping[str, Look],
     limit: float = math.nan,

@@ -1,10 +1,8 @@
 """Fig. 11: the accuracy of each client, the worst ones marked."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from fedcore.base.lazy import pd, seaborn
+from fedcore.base.lazy import DataFrame, Series, pd, seaborn
 from fedcore.execution.integrity import CLIENTS
 from pipeline.papers.rfedavg.tables import IMAGES
 from pipeline.reports import figures, style
@@ -14,21 +12,21 @@ from pipeline.reports.results import RunFacts
 METHODS = ("fedavg", "rfedavg_plus")
 
 
-def clients_of(facts: RunFacts) -> pd.Series[float] | None:
+def clients_of(facts: RunFacts) -> Series[float] | None:
     """Return the accuracy of each client in per cent, by client; None if the run diverged.
 
     A client none of whose labels is in the test rows has no accuracy (NaN), and counts in no mean.
     """
-    accuracy: pd.Series[float] = 100 * facts.table(CLIENTS).set_index("client")["test_accuracy"]
+    accuracy: Series[float] = 100 * facts.table(CLIENTS).set_index("client")["test_accuracy"]
     return accuracy if facts.final else None
 
 
-def worst(accuracy: pd.Series[float]) -> pd.Series[float]:
+def worst(accuracy: Series[float]) -> Series[float]:
     """Return the lowest tenth of the clients, at least one."""
     return accuracy.nsmallest(max(1, round(0.1 * accuracy.count())))
 
 
-def numbers(inputs: Inputs) -> pd.DataFrame:
+def numbers(inputs: Inputs) -> DataFrame:
     """Return, of each method and data set, the mean over clients, over the worst ones, and each client's."""
     lines = []
     for (row, data), runs in inputs.cells.items():
