@@ -8,6 +8,7 @@ from pydantic import Field
 from fedcore.base.errors import SpecError
 from fedcore.base.options import Options
 from fedcore.base.options import omit_default as omit_default
+from fedcore.base.registry import Pen as Pen
 from fedcore.base.registry import Plugin as Plugin
 from fedcore.parts import Recipe as Recipe
 from fedcore.parts.aggregate import WeightedMean

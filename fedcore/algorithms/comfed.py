@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import NonNegativeFloat, create_model
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, omit_default, recipe
 from fedcore.algorithms.corrected_sgd import control_variates
 from fedcore.algorithms.fednova import FedNovaOptions, normalised
 from fedcore.algorithms.fedopt import COLOURS, AdaptiveOptions, adaptive
@@ -70,9 +70,7 @@ def combine(name: str, client: Client, kind: Kind) -> Plugin:
         f"{client.summary} with {kind.capitalize()} on the server",
         "ComFed, Algorithm 2, Tables II and III",
         label=title,
-        colour=COLOURS[kind],
-        marker=client.marker,
-        line=client.line,
+        pen=Pen(COLOURS[kind], client.marker, client.line),
     )
 
 

@@ -7,6 +7,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from fedcore.algorithms import (
     AlgorithmOptions,
     Decay,
+    Pen,
     Plugin,
     Recipe,
     Spec,
@@ -109,8 +110,7 @@ PLUGINS = (
         released="in rFedAvg's code the correction cancels, which leaves the plain mean of FedAvg's local "
         "models",
         label="SCAFFOLD",
-        colour="#56B4E9",
-        marker="^",
+        pen=Pen("#56B4E9", "^"),
     ),
     Plugin(
         "feddc",

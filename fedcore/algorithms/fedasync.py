@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, recipe
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import Decay, StaleMixing
 from fedcore.parts.objective import Proximal
@@ -49,7 +49,5 @@ PLUGIN = Plugin(
     "one stale client update at a time, mixed in by its staleness",
     "Xie et al., Algorithm 1; RADFed, Section IV-E",
     label="FedAsync",
-    colour="#8C6D1F",
-    marker="<",
-    line=":",
+    pen=Pen("#8C6D1F", "<", ":"),
 )

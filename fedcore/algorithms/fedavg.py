@@ -1,6 +1,6 @@
 """Federated averaging."""
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, Synchronous
 
@@ -29,6 +29,5 @@ PLUGIN = Plugin(
     "weighted averaging of local models",
     "McMahan et al.; rFedAvg, Section IV-A",
     label="FedAvg",
-    colour="#000000",
-    marker="o",
+    pen=Pen("#000000", "o"),
 )

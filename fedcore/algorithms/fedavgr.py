@@ -2,7 +2,7 @@
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, recipe
 from fedcore.parts.discrepancy import Discrepancy
 from fedcore.parts.exchange import Densities, Density
 from fedcore.parts.objective import FeatureNorm, MmdToMixture, TraceNorm
@@ -41,6 +41,5 @@ PLUGIN = Plugin(
     "trace norm, feature norm and the MMD to the mixture of all clients' feature densities",
     "FedAvgR, Algorithm 1",
     label="FedAvgR",
-    colour="#882255",
-    marker="p",
+    pen=Pen("#882255", "p"),
 )

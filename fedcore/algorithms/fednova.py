@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Spec, linear, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Spec, linear, recipe
 from fedcore.parts.aggregate import Effective, NormalisedMean
 from fedcore.parts.objective import Proximal
 
@@ -33,7 +33,5 @@ PLUGIN = Plugin(
     "changes normalised by the clients' numbers and kinds of local steps",
     "Wang et al. (FedNova); ComFed, Section III-D",
     label="FedNova",
-    colour="#7F7F7F",
-    marker="d",
-    line=":",
+    pen=Pen("#7F7F7F", "d", ":"),
 )

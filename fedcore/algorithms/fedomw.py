@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Pen, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.algorithms.oneshot import require_one_round
 from fedcore.parts.aggregate import LearnedMixture
 from fedcore.parts.objective import Proximal, WeightNorm
@@ -103,9 +103,7 @@ PLUGINS = (
         released="clients train one after another, each from the model that the one before it left; p by 100 "
         "passes over the validation rows in batches of 16",
         label="DL-opt",
-        colour="#6A51A3",
-        marker="*",
-        line="--",
+        pen=Pen("#6A51A3", "*", "--"),
     ),
     Plugin(
         "fedomw",
@@ -116,7 +114,6 @@ PLUGINS = (
         released="clients train one after another, each from the model that the one before it left; p by 100 "
         "passes over the validation rows in batches of 16 with momentum .9, which persists as p does",
         label="FedOMW",
-        colour="#0072B2",
-        marker="X",
+        pen=Pen("#0072B2", "X"),
     ),
 )

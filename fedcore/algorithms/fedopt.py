@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Decay, Plugin, Recipe, Spec, given, linear, recipe
+from fedcore.algorithms import AlgorithmOptions, Decay, Pen, Plugin, Recipe, Spec, given, linear, recipe
 from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind, ServerMomentum, SlowMomentum
 from fedcore.parts.update import BlendedMomentum, EmbeddedMomentum
@@ -91,8 +91,7 @@ def plugin(kind: Kind) -> Plugin:
         f"{title} on the server",
         "Reddi et al., Algorithm 2; ComFed, Section III-E",
         label=f"Fed{title}",
-        colour=COLOURS[kind],
-        marker="o",
+        pen=Pen(COLOURS[kind], "o"),
     )
 
 
@@ -112,9 +111,7 @@ PLUGINS = (
         "an adaptive server optimizer of a chosen kind",
         "Reddi et al., Algorithm 2; RADFed, Section IV-E",
         label="FedAdapt",
-        colour="#0072B2",
-        marker=">",
-        line=":",
+        pen=Pen("#0072B2", ">", ":"),
     ),
     Plugin(
         "fedavgm",

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Chained, Synchronous
 
@@ -38,6 +38,5 @@ PLUGIN = Plugin(
     "Li et al. (FedProx), eq. (2); rFedAvg, Section VI-A",
     released="rFedAvg's code adds mu ||w - w_t||^2, without the 1/2 (FedOMW's is norm: plain, chained: true)",
     label="FedProx",
-    colour="#E69F00",
-    marker="s",
+    pen=Pen("#E69F00", "s"),
 )

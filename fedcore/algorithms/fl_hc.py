@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, model_validator
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, recipe
 from fedcore.parts.schedule import Clustered, Linkage, Metric
 
 
@@ -35,7 +35,5 @@ PLUGIN = Plugin(
     "hierarchical clustering of the clients' updates, then averaging within clusters",
     "Briggs et al.; FedAvgR, Section 5",
     label="FL+HC",
-    colour="#332288",
-    marker="h",
-    line="-.",
+    pen=Pen("#332288", "h", "-."),
 )

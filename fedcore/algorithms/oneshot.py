@@ -1,6 +1,6 @@
 """One round only: local training to convergence, then one average."""
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.base.errors import SpecError
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, OwnStarts, Synchronous
@@ -54,9 +54,7 @@ PLUGINS = (
         "local training to convergence, one average",
         "Zhang et al.; FedAvgR, Section 5",
         label="OneShot",
-        colour="#DDCC77",
-        marker=">",
-        line=":",
+        pen=Pen("#DDCC77", ">", ":"),
     ),
     Plugin(
         "dl_u",
@@ -66,8 +64,6 @@ PLUGINS = (
         "DL-opt / FedOMW, Section 5.2",
         released="clients train one after another, each from the model that the one before it left",
         label="DL-u",
-        colour="#7F7F7F",
-        marker="v",
-        line=":",
+        pen=Pen("#7F7F7F", "v", ":"),
     ),
 )

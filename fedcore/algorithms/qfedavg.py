@@ -2,7 +2,7 @@
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, given, omit_default, recipe
 from fedcore.parts.aggregate import Fair, Weights
 
 
@@ -32,6 +32,5 @@ PLUGIN = Plugin(
     released="in rFedAvg's code h_k has the squared norm of the change scaled by F_k^q, and L is a value of "
     "its own (lipschitz)",
     label="q-FedAvg",
-    colour="#CC79A7",
-    marker="v",
+    pen=Pen("#CC79A7", "v"),
 )

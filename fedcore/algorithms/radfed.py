@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.algorithms.fedopt import AdaptiveOptions, adaptive
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.objective import Proximal
@@ -78,8 +78,7 @@ PLUGINS = (
         "models are redistributed to other clients S times before they are averaged",
         "RADFed, Algorithm 1",
         label="RADFed",
-        colour="#661100",
-        marker="h",
+        pen=Pen("#661100", "h"),
     ),
     Plugin(
         "radfed_p",
@@ -88,9 +87,7 @@ PLUGINS = (
         "RADFed with a proximal term to the model received",
         "RADFed, Algorithm 2",
         label="RADFedp",
-        colour="#661100",
-        marker="s",
-        line="--",
+        pen=Pen("#661100", "s", "--"),
     ),
     Plugin(
         "radfed_m",
@@ -101,9 +98,7 @@ PLUGINS = (
         "RADFed, the average mixed with the old model",
         "RADFed, Algorithm 2, line 14",
         label="RADFedm",
-        colour="#661100",
-        marker="d",
-        line=":",
+        pen=Pen("#661100", "d", ":"),
     ),
     Plugin(
         "radfed_a",
@@ -112,9 +107,7 @@ PLUGINS = (
         "RADFed with an adaptive server optimizer",
         "RADFed, Algorithm 2, lines 15-17",
         label="RADFeda",
-        colour="#661100",
-        marker=">",
-        line="-.",
+        pen=Pen("#661100", ">", "-."),
     ),
     Plugin(
         "radfed_i",
@@ -124,8 +117,6 @@ PLUGINS = (
         "RADFed, Algorithm 2, lines 8-11",
         released="scores are mean squared norms of mini-batch gradients; all clients score the first model",
         label="RADFedi",
-        colour="#661100",
-        marker="<",
-        line="--",
+        pen=Pen("#661100", "<", "--"),
     ),
 )

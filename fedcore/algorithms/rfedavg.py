@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, given, omit_default, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, omit_default, recipe
 from fedcore.parts.aggregate import PlainMean
 from fedcore.parts.exchange import BatchMeans, FeatureMeans, When
 from fedcore.parts.objective import MmdToOthers
@@ -84,9 +84,7 @@ PLUGINS = (
         "of its last round (a random start of its own in its first); the others are those of the cohort; "
         "models are averaged plainly",
         label="rFedAvg",
-        colour="#009E73",
-        marker="D",
-        line="--",
+        pen=Pen("#009E73", "D", "--"),
     ),
     Plugin(
         "rfedavg_plus",
@@ -97,7 +95,6 @@ PLUGINS = (
         released="before a round each client of the cohort computes delta on one batch under the global "
         "model; the target is the cohort's mean, the client's own included; models are averaged plainly",
         label="rFedAvg+",
-        colour="#D55E00",
-        marker="P",
+        pen=Pen("#D55E00", "P"),
     ),
 )

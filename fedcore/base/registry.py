@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import Options, suggestion, validate
@@ -31,6 +31,17 @@ PACKAGES: Mapping[str, str] = {
 }
 FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()}
 Line = Literal["-", "--", "-.", ":", ""]
+
+
+class Pen(NamedTuple):
+    """How figures draw an algorithm; it gets a spare look where there is no colour."""
+
+    colour: str = ""
+    marker: str = ""
+    line: Line = "-"
+
+
+SPARE = Pen()
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Plugin:
             through what is trained: with weights that are used once, and with those used at many places.
             Unless given, each weight of a matrix is used once.
         label: its name in tables and figures; the name unless given.
-        colour, marker, line: of algorithms: how figures draw it; a spare look where there is no colour.
+        pen: of algorithms: how figures draw it.
     """
 
     name: str
@@ -64,9 +75,7 @@ class Plugin:
     size: Callable[[Any], Any] | None = None
     multiplications: Callable[[Any, tuple[int, ...]], tuple[float, float]] | None = None
     label: str = ""
-    colour: str = ""
-    marker: str = ""
-    line: Line = "-"
+    pen: Pen = SPARE
 
 
 @dataclass(frozen=True)

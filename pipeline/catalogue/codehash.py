@@ -37,7 +37,7 @@ NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 ASSIGNMENT = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 BLOCKS = frozenset({"body", "orelse", "finalbody"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
-WORDS = frozenset({"summary", "source", "released", "label", "colour", "marker", "line"})
+WORDS = frozenset({"summary", "source", "released", "label", "pen"})
 DESCRIBED = frozenset({"title", "citation", "licence", "upstream", "papers"})
 Definition = tuple[str, str]
 

@@ -208,7 +208,7 @@ class Sources:
         sorted_cells, known = sorted(self.cells.items()), plugins("algorithm")
         cells = [[*cell, [run.folder for run in runs]] for cell, runs in sorted_cells]
         methods = (known[row] for row in sorted({row for (row, _), _ in sorted_cells}) if row in known)
-        looks = [[method.label, method.colour, method.marker, method.line] for method in methods]
+        looks = [[method.label, *method.pen] for method in methods]
         code = codehash.of_code(type(self.target).__module__, self.declared.code)
         shown = self.declared.shown if self.declared.numbers is None else sha256_file(self.declared.numbers)
         files = [sha256_file(path) for path in (*sorted(TEMPLATES.iterdir()), *self.target.basis)]

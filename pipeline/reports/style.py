@@ -41,9 +41,10 @@ SPARE = tuple(
 def look(name: str, among: Iterable[str] = ()) -> Look:
     """Return how an algorithm looks; one without a colour gets a spare look by its place in ``among``."""
     plugin = _known(name)
-    if plugin and plugin.colour:
-        return Look(label(name), plugin.colour, plugin.marker, plugin.line)
-    others = sorted({key for key in (*among, name) if not getattr(_known(key), "colour", "")})
+    if plugin and plugin.pen.colour:
+        return Look(label(name), *plugin.pen)
+    drawn = {key for key, known in plugins("algorithm").items() if known.pen.colour}
+    others = sorted({*among, name} - drawn)
     return replace(SPARE[others.index(name) % len(SPARE)], label=label(name))
 
 
