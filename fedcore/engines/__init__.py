@@ -3,7 +3,7 @@
 Engines differ in how they compute, never in what: they agree within floating-point tolerance.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -147,17 +147,3 @@ class Gradient(Protocol):
         """Set out <- keep out + scale g, with g the gradient of the mean loss of rows ``x`` [batch, ...] with
         labels ``y`` [batch], plus that of the terms on features; keep = 0 drops whatever ``out`` held.
         """
-
-
-class Engine(Protocol):
-    """Computes gradients for one model."""
-
-    @property
-    def name(self) -> str:
-        """What ``engine:`` in a specification calls it."""
-
-    def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the gradient at ``w`` [d] into ``out`` [d], or into ``w`` itself, so that it is a step."""
-
-    def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Do the local steps of some clients; return what they send back, in the order of ``tasks``."""

@@ -9,8 +9,8 @@ from itertools import islice
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Batch, BoundTerm, Gradient, Task, Upload
-from fedcore.engines.forward import arithmetic
-from fedcore.engines.problem import Problem
+from fedcore.engines.forward import arithmetic, chunks
+from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import batches, stepper
 
 
@@ -41,6 +41,15 @@ class Autograd:
             put(gradients, targets, keep, scale)
 
         return gradient
+
+    def full_gradient(self, w: Tensor, block: Block) -> Tensor:
+        """Return the gradient [d] of the mean loss over all rows of a block, without other terms."""
+        total = torch.zeros_like(w)
+        gradient = self.bind(w, total, ())
+        with torch.no_grad():
+            for x, y in chunks(block.x, block.y):
+                gradient(x, y, 1.0, len(y) / len(block))
+        return total
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
         """Train the clients one after another."""

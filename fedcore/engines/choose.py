@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 
 from fedcore.base.errors import SpecError
-from fedcore.engines import Engine, analytic, stacked
+from fedcore.engines import analytic, stacked
 from fedcore.engines.autograd import Autograd
 from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
 Unsupported = Callable[[Spec, Problem], str | None]
-ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Engine]]] = {
+ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Autograd]]] = {
     "autograd": (lambda spec, problem: None, Autograd),
     "analytic": (analytic.unsupported, analytic.Analytic),
     "stacked": (stacked.unsupported, stacked.Stacked),
@@ -18,7 +18,7 @@ ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Engine]]] = {
 }
 
 
-def select_engine(spec: Spec, problem: Problem) -> Engine:
+def select_engine(spec: Spec, problem: Problem) -> Autograd:
     """Return the engine that the specification names, which must support the run.
 
     ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``;

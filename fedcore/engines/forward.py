@@ -1,11 +1,10 @@
-"""Forward passes, and gradients over all rows, in chunks."""
+"""Forward passes, in chunks."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.engines import Engine
 from fedcore.engines.problem import Block, Pair, Problem
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
@@ -59,13 +58,3 @@ def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") ->
 def mean_loss(problem: Problem, w: Tensor, block: Block, precision: str = "fp32") -> float:
     """Return the mean loss of a block's rows at ``w`` [d]; of a client's rows that is F_k(w)."""
     return float(forward(problem, w, block.x, block.y, precision)[0].double().mean())
-
-
-def full_gradient(engine: Engine, w: Tensor, block: Block) -> Tensor:
-    """Return the gradient [d] of the mean loss over all rows of a block, without other terms."""
-    total = torch.zeros_like(w)
-    gradient = engine.bind(w, total, ())
-    with torch.no_grad():
-        for x, y in chunks(block.x, block.y):
-            gradient(x, y, 1.0, len(y) / len(block))
-    return total

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.engines import Engine
+from fedcore.engines.autograd import Autograd
 from fedcore.engines.forward import CHUNK
 from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import Size, batches, steps_per_pass
@@ -38,7 +38,7 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     return torch.cat([of(problem, p, x, y) for x, y in parts])
 
 
-def batch_norms(engine: Engine, w: Tensor, block: Block, size: Size, rng: np.random.Generator) -> Tensor:
+def batch_norms(engine: Autograd, w: Tensor, block: Block, size: Size, rng: np.random.Generator) -> Tensor:
     """Return the squared norms [batches] of the mean gradients of one pass of batches of ``size`` rows."""
     out = torch.empty_like(w)
     gradient = engine.bind(w, out, ())

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor
 from fedcore.base.rng import Streams
-from fedcore.engines import BoundTerm, Direction, Engine, Job, Loop, Upload
+from fedcore.engines import BoundTerm, Direction, Job, Loop, Upload
+from fedcore.engines.autograd import Autograd
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
 
@@ -33,7 +34,7 @@ class Run:
     spec: Spec
     problem: Problem
     recipe: "Recipe"
-    engine: Engine
+    engine: Autograd
     streams: Streams
     steps: list[int | None]
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
-from fedcore.engines.forward import full_gradient
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
 from fedcore.parts.aggregate import Weights, weighted_sum
 from fedcore.parts.steps import learning_rate, learning_rates, norm
@@ -51,7 +50,7 @@ class ControlVariates(UpdateRule):
         """Compute c_k+ on the client."""
         if self.option == 1:
             block = run.problem.clients[job.client]
-            upload.extras["control"] = full_gradient(run.engine, job.received, block)
+            upload.extras["control"] = run.engine.full_gradient(job.received, block)
         else:
             steps = sum(rate / upload.lr for rate in learning_rates(run, state, job.client))
             length = steps if self.divisor == "steps" else norm(run, state, job.client)
@@ -128,7 +127,7 @@ class Mimicry(UpdateRule):
     def before(self, run: Run, state: State, plan: Plan) -> None:
         """Collect the cohort's full gradients at the server's model."""
         sizes = [len(run.problem.clients[k]) if self.weights == "nk" else 1 for k in plan.cohort]
-        gradients = (full_gradient(run.engine, state.model, run.problem.clients[k]) for k in plan.cohort)
+        gradients = (run.engine.full_gradient(state.model, run.problem.clients[k]) for k in plan.cohort)
         state.server["gradient"] = weighted_sum(gradients, [size / sum(sizes) for size in sizes])
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:

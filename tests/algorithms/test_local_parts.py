@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcore.engines import Batch, Job
-from fedcore.engines.forward import full_gradient
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import advance
 from fedcore.parts import Run, State
@@ -120,7 +119,7 @@ def test_mime_weighs_the_clients_gradients_as_their_models(averaging: str, spec:
     run, state = prepared(spec, {"name": "mime", "beta": 0.75, "averaging": averaging})
     cohort = run.recipe.select.cohort(run, state)
     assert len({run.problem.sizes[k] for k in cohort}) > 1
-    gradients = [full_gradient(run.engine, state.model, run.problem.clients[k]).numpy() for k in cohort]
+    gradients = [run.engine.full_gradient(state.model, run.problem.clients[k]).numpy() for k in cohort]
     weights = [run.problem.sizes[k] for k in cohort] if averaging == "nk" else None
     advance(run, state)
     expected = 0.25 * np.average(gradients, axis=0, weights=weights)

@@ -11,7 +11,6 @@ from rounds import started
 from torch import Tensor
 
 from fedcore.engines import Batch, BoundTerm, Job, sample_gradients
-from fedcore.engines.forward import full_gradient
 from fedcore.engines.problem import Block, Problem
 from fedcore.execution.runner import run
 from fedcore.execution.simulation import advance, simulate
@@ -271,7 +270,7 @@ def test_squared_norms_of_batch_gradients(spec: Values) -> None:
     setup, state = started(spec)
     block = setup.problem.clients[1]
     norms = sample_gradients.batch_norms(setup.engine, state.model, block, "full", np.random.default_rng(0))
-    torch.testing.assert_close(norms, full_gradient(setup.engine, state.model, block).square().sum()[None])
+    torch.testing.assert_close(norms, setup.engine.full_gradient(state.model, block).square().sum()[None])
     assert (
         len(sample_gradients.batch_norms(setup.engine, state.model, block, 16, np.random.default_rng(0))) == 4
     )

@@ -116,7 +116,7 @@ def test_fixed_features_are_computed_once(images: Path, monkeypatch: pytest.Monk
     w = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for client in once.problem.active:
         torch.testing.assert_close(
-            *(engines.full_gradient(one.engine, w, one.problem.clients[client]) for one in (once, always))
+            *(one.engine.full_gradient(w, one.problem.clients[client]) for one in (once, always))
         )
     for name in ("train", "test", "validation"):
         a, b = getattr(once.problem, name), getattr(always.problem, name)
