@@ -10,7 +10,7 @@ from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import find
 from fedcore.spec import Participation, Training
 from pipeline.catalogue.schema import LENGTHS, PaperParams, StudyParams
-from pipeline.catalogue.targets import Changes, Query
+from pipeline.catalogue.targets import Changes, Query, Variation
 
 ROWS = ("algorithm", "training")
 COLUMNS = ("data", "partition", "model", "participation", "dtype", "precision")
@@ -30,15 +30,6 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A method with the values of its row."""
-
-    algorithm: str
-    label: str
-    changes: Changes
-
-
-@dataclass(frozen=True)
 class Setting:
     """A column: where methods are compared."""
 
@@ -50,13 +41,13 @@ class Setting:
     label: str
     changes: Changes
 
-    def query(self, row: Row, *changes: tuple[str, Any]) -> Query:
+    def query(self, row: Variation, *changes: tuple[str, Any]) -> Query:
         """Return the runs of a method here."""
         all_changes = (*self.changes, *row.changes, *changes)
-        return Query(self.regime, self.dataset, self.split, row.algorithm, all_changes, place=self.key)
+        return Query(self.regime, self.dataset, self.split, row.method, all_changes, place=self.key)
 
 
-def rows(params: StudyParams) -> dict[str, Row]:
+def rows(params: StudyParams) -> dict[str, Variation]:
     """Return a study's rows by key, or raise SpecError with a grid's or variant's key that no method has."""
     labels, named = params.report.labels, {}
     known = {
@@ -69,7 +60,7 @@ def rows(params: StudyParams) -> dict[str, Row]:
         refuse_unknown(method.grid, method.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
         label = labels.get(name) or find("algorithm", method.name or name).label or name
         for point in points({**grid, **method.grid}, method.variants or variants, known[name]):
-            named[name + point.name] = Row(name, label + point.label, point.changes)
+            named[name + point.name] = Variation(label + point.label, name, point.changes)
     return named
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from fedcore.base.files import Stamps, digest, sha256_file, stamps
 from fedcore.base.registry import plugins
@@ -51,6 +51,14 @@ class Query:
     def setting(self) -> str:
         """Readable name of the setting, shared by all its algorithms."""
         return f"{self.regime}-{self.dataset}-{self.split}"
+
+
+class Variation(NamedTuple):
+    """A row: its words, its method, and what is changed of it, as dotted keys of a specification."""
+
+    label: str
+    method: str
+    changes: Changes = ()
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Row, Setting, alike, data_set, rows, settings
+from pipeline.catalogue.grids import Setting, alike, data_set, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
-from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target
+from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target, Variation
 from pipeline.reports import benchmark, cost, figures, ranks, significance, style
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
@@ -102,7 +102,7 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
 class _Design:
     params: StudyParams
     metric: Metric
-    methods: Mapping[str, Row]
+    methods: Mapping[str, Variation]
     places: Mapping[str, Setting]
 
     @cached_property
@@ -121,7 +121,7 @@ class _Design:
         return self.places[column].query(self.methods[row], *self.metric.changes)
 
     def candidate(self, params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
-        plain = Row(search.method, search.label, (*held_out(params), *choice.items()))
+        plain = Variation(search.label, search.method, (*held_out(params), *choice.items()))
         return replace(self.places[column].query(plain, *self.metric.changes), seeds=seeds(params))
 
     def measure(self, facts: RunFacts, column: str) -> float | None:
@@ -201,7 +201,7 @@ def _cost(design: _Design) -> Cost:
         metric=metric.column,
         falling=metric.best == "smallest",
         target=report.target,
-        base=tuple(key for key, row in design.methods.items() if row.algorithm == base),
+        base=tuple(key for key, row in design.methods.items() if row.method == base),
     )
 
 
@@ -262,7 +262,7 @@ def _note(design: _Design, frame: DataFrame) -> str:
         source = f"Values were chosen on held-out rows, by {named}." if named else "No value is chosen yet."
     if margin is None:
         return source
-    base = next(key for key, row in design.methods.items() if row.algorithm == _base(params))
+    base = next(key for key, row in design.methods.items() if row.method == _base(params))
     tested = {
         f"{names[row]} on {design.headings[column]} ({apart:+.2f}, p = {p:.2g})": p
         for column, samples in significance.complete(frame).items()

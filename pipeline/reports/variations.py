@@ -1,22 +1,14 @@
 """Tables of what a paper says in its text alone: of methods, and of methods with one value changed."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Asked, Changes, Column, Query
+from pipeline.catalogue.targets import Asked, Changes, Column, Query, Variation
 from pipeline.reports.tables import Table
 
 IID = 1000.0
 """The alpha of a Dirichlet draw with which all clients have nearly the same labels."""
-
-
-class Variation(NamedTuple):
-    """A row: its words, its method, and what is changed of it, as dotted keys of a specification."""
-
-    label: str
-    method: str
-    changes: Changes = ()
 
 
 def variations(

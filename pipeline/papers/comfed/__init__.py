@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fedcore.base.lazy import DataFrame
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
+from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target, Variation
 from pipeline.papers.comfed.taxonomy import TABLES
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
@@ -21,7 +21,7 @@ from pipeline.reports.drawings import Curves, Panel
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
-from pipeline.reports.variations import IID, Variation, variations
+from pipeline.reports.variations import IID, variations
 
 DATASETS = {"cifar10": "CIFAR-10"}
 REGIME, DATASET, SPLIT = "cross_device", "cifar10", "by_class"

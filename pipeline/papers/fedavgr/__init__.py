@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import DataFrame, pd, sklearn
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Cell, Changes, Column, Paper, Query
+from pipeline.catalogue.targets import Cell, Changes, Column, Paper, Query, Variation
 from pipeline.papers.fedavgr.theory import bounds
 from pipeline.reports import figures, ranks, style
 from pipeline.reports.drawings import Inputs, Picture, by_round, drawing, each
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import Choice, Search, held_out, searches, seeds
 from pipeline.reports.tables import Table, of_datasets
-from pipeline.reports.variations import Variation, variations
+from pipeline.reports.variations import variations
 
 NAMES = ("a1a", "svmguide1", "splice", "vehicle", "dna", "pendigits", "satimage", "usps")
 SETS = {**{name: name for name in NAMES}, "mnist": "MNIST"}

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target
+from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target, Variation
 from pipeline.reports import figures, inequalities, populations, ranks, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
 from pipeline.reports.inequalities import Floats
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, spread
 from pipeline.reports.style import Look
 from pipeline.reports.tables import Table, of_datasets
-from pipeline.reports.variations import IID, Variation, variations
+from pipeline.reports.variations import IID, variations
 
 SAMPLES, SIGNS = 4, 50  # of each population, samples whose complexity is estimated, and by how many signs
 DIMENSION = 2  # the VC dimension of h(x) = w^T phi(x) with two features

@@ -13,13 +13,13 @@ import numpy as np
 from fedcore.base.lazy import Axes, DataFrame, Figure, Series, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import worth
-from pipeline.catalogue.targets import Cell, Query
+from pipeline.catalogue.targets import Cell, Query, Variation
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, every_fold, folds, metric_of
 from pipeline.papers.radfed.tables import data_of_column, score_of, varied
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line, over_seeds
 from pipeline.reports.results import RunFacts
-from pipeline.reports.variations import IID, Variation, variations
+from pipeline.reports.variations import IID, variations
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
 MOMENTUM = ("covfeat_l", "covcls_g", "covcls_l", "mnist_1", "mnist_01")

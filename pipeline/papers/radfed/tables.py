@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import specification
-from pipeline.catalogue.targets import Asked, Changes, Column, Query
+from pipeline.catalogue.targets import Asked, Changes, Column, Query, Variation
 from pipeline.papers.radfed.settings import DATASETS, METRICS, SETTINGS, folds, metric_of, present, rounds
 from pipeline.reports import figures, pooling
 from pipeline.reports.agreement import agreements, stands_in
@@ -26,7 +26,7 @@ from pipeline.reports.search import ENOUGH, Choice, Search, on_held_out, searche
 from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 from pipeline.reports.trials import late_mean
-from pipeline.reports.variations import IID, Variation, variations
+from pipeline.reports.variations import IID, variations
 
 PARTITIONS = {
     "cifar10": ("CIFAR-10", "cifar10"),

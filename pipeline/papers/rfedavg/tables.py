@@ -6,11 +6,11 @@ from typing import Any
 
 from fedcore.spec import Participation
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Query
+from pipeline.catalogue.targets import Column, Query, Variation
 from pipeline.reports import pooling
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
-from pipeline.reports.variations import Variation, variations
+from pipeline.reports.variations import variations
 
 IMAGES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 PRINTED = {**IMAGES, "sent140": "Sent140"}
