@@ -187,24 +187,6 @@ def compose(
     return Caption(watermark(scale) if scale else "", tuple(filter(None, texts)))
 
 
-def of_frame(
-    sentences: Iterable[str],
-    published: str,
-    paper: Paper,
-    frame: DataFrame,
-    dataset: Callable[[str, str], str],
-    origin: str,
-) -> Caption:
-    """Return the caption of a tidy frame, which has the scale, the variant and the notes of its data.
-
-    ``dataset`` returns the data set in print, given row and column; empty for a line about several of them.
-    """
-    lines = frame[["row", "column", "data_state", "data"]].itertuples(index=False)
-    notes = ((dataset(row, column), state, note) for row, column, state, note in lines)
-    scale, variant = str(frame["scale"].iloc[0]), str(frame["variant"].iloc[0])
-    return compose(sentences, published, paper, scale, variant, notes, origin)
-
-
 def _listed(columns: list[str]) -> str:
     counted = Counter(columns)
     if len(counted) > LISTED:

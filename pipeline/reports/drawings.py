@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Query, Sources, Target
+from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Paper, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
@@ -73,9 +73,9 @@ class Drawing(Target):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            notes = [(paper.datasets.get(run.run.dataset, run.run.dataset), *run.notes) for run in runs]
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
             texts = (f"{self.title}.", *sentences, lacks)
+            notes = _notes(paper, runs)
             caption = captions.compose(texts, self.published, paper, scale, variant, notes, origin)
             figures.write(sources, figure, frame, caption, outputs)
 
@@ -153,7 +153,6 @@ class Curves(Target):
             raise DataError("the figure that is kept is of more runs")
         gone = lost(cells, lambda facts: facts.diverged)
         paper, seeds = sources.declared, {run.seed for run in runs}
-        labels = {panel.key: paper.datasets.get(panel.dataset, panel.dataset) for panel in self.panels}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
@@ -162,9 +161,8 @@ class Curves(Target):
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
-        caption = captions.of_frame(
-            sentences, self.published, paper, frame, lambda row, column: labels[column], origin_of(finished)
-        )
+        of = runs[0].scale, str(runs[0].spec["variant"]), _notes(paper, finished), origin_of(finished)
+        caption = captions.compose(sentences, self.published, paper, *of)
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
@@ -224,6 +222,10 @@ class Curves(Target):
                 low, high = axes.get_ylim()
                 axes.set_ylim(max(0, low), min(100, high))
         return figure
+
+
+def _notes(paper: Paper, runs: Sequence[RunFacts]) -> list[tuple[str, str, str]]:
+    return [(paper.datasets.get(facts.run.dataset, facts.run.dataset), *facts.notes) for facts in runs]
 
 
 def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:

@@ -285,6 +285,8 @@ def arrange(
         captions.failed(filter(None, map(failed_in, lines))),
     )
     dataset = table.dataset or (lambda row, column: columns_in_print[column])
+    notes = ((dataset(line["row"], line["column"]), line["data_state"], line["data"]) for line in lines)
+    scale, variant = str(lines[0]["scale"]), str(lines[0]["variant"])
     return Grid(
         name=f"{frame['paper'].iloc[0]}-{frame['target'].iloc[0]}",
         columns=tuple(columns),
@@ -292,7 +294,7 @@ def arrange(
             (label, tuple(cells[c.key].get(name, PrintedCell("")) for c in columns))
             for name, label in names.items()
         ),
-        caption=captions.of_frame(sentences, table.published, paper, frame, dataset, origin),
+        caption=captions.compose(sentences, table.published, paper, scale, variant, notes, origin),
         corner=table.heading,
     )
 
