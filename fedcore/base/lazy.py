@@ -1,8 +1,8 @@
 """Packages that are slow to import, each loaded at the first use of one of its names.
 
 So every import can be at the top of its module, and a command that needs none of these starts at once. Such a
-name used while a module is imported (in a decorator, a default, a constant or, unless the module defers them,
-an annotation) would load its package there.
+name used while a module is imported (in a decorator, a default, a constant or an annotation without quotes)
+would load its package there.
 Single classes, such as ``Tensor`` and ``DataFrame``, are for annotations alone, and load nothing there:
 ``isinstance`` needs ``torch.Tensor``.
 """

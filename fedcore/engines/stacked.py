@@ -6,8 +6,6 @@ aside while the others go on. On a GPU, a step that differs from round to round 
 once, as a CUDA graph, and replayed.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +64,7 @@ class Form:
     scaled: bool
     moved: bool
     pulled: bool
-    mapped: tuple[tuple[Callable[..., Tensor], tuple[torch.Size, ...]], ...]
+    mapped: tuple[tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]], ...]
 
 
 class Memory:
@@ -276,7 +274,7 @@ def _sorted(terms: Terms) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]
     return mapped, others
 
 
-def _shapes(term: BoundTerm) -> tuple[torch.Size, ...]:
+def _shapes(term: BoundTerm) -> tuple[tuple[int, ...], ...]:
     return tuple(tensor.shape for tensor in term.given or ())
 
 

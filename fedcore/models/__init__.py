@@ -1,7 +1,5 @@
 """What a model is: pure functions of named parameters. Each module beside this one holds models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -64,7 +62,7 @@ class Model(Protocol):
     """A model as functions. Arrays of ``initial`` that are not in ``trainable`` are fixed buffers."""
 
     @property
-    def trainable(self) -> Layout:
+    def trainable(self) -> "Layout":
         """Names and shapes of what is trained, averaged and sent."""
 
     @property
@@ -140,7 +138,7 @@ def draw(rng: np.random.Generator, shapes: Shapes) -> Arrays:
     return arrays
 
 
-def start(model: Model, init: str, rng: np.random.Generator, dtype: torch.dtype) -> tuple[Tensor, Buffers]:
+def start(model: Model, init: str, rng: np.random.Generator, dtype: "torch.dtype") -> tuple[Tensor, Buffers]:
     """Return a model's start vector [d] and fixed buffers; SpecError if a file ``init`` does not fit it."""
     arrays, shapes = model.initial(rng), model.trainable.shapes
     if init == "zeros":
@@ -204,7 +202,7 @@ class Layout:
         parts = zip(self.shapes.items(), flat.split_with_sizes(self._lengths, -1), strict=True)
         return {name: part.view((*lead, *shape)) for (name, shape), part in parts}
 
-    def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: torch.dtype) -> Tensor:
+    def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: "torch.dtype") -> Tensor:
         """Copy named arrays into a new flat vector; SpecError if one is missing or has another shape."""
         flat = torch.empty(self.size, dtype=dtype)
         for name, shape in self.shapes.items():

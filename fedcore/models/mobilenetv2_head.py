@@ -1,7 +1,5 @@
 """MobileNetV2 of which only the last block, the last convolution and the classifier are trained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedcore.base.errors import SpecError
-from fedcore.base.lazy import Tensor, functional, torch, torchvision
+from fedcore.base.lazy import Module, Tensor, functional, torch, torchvision
 from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
@@ -50,20 +48,20 @@ class MobileNetOptions(ModelOptions):
 
 
 @cache
-def network() -> torch.nn.Sequential:
+def network() -> "torch.nn.Sequential":
     """Return torchvision's 19 blocks up to the pooling; they hold no numbers."""
     with torch.device("meta"):
         blocks: torch.nn.Sequential = torchvision.models.mobilenet_v2().features.eval()
     return blocks
 
 
-def arrays_of(blocks: torch.nn.Sequential) -> Shapes:
+def arrays_of(blocks: Module) -> Shapes:
     """Return names and shapes of the parameters and stored statistics of blocks."""
     named = blocks.state_dict(prefix="features.").items()
     return {name: tuple(array.shape) for name, array in named if array.dim()}
 
 
-def _apply(blocks: torch.nn.Sequential, p: Parameters, x: Tensor) -> Tensor:
+def _apply(blocks: Module, p: Parameters, x: Tensor) -> Tensor:
     tensors = {name.removeprefix("features."): p[name] for name in arrays_of(blocks)}
     out: Tensor = torch.func.functional_call(blocks, tensors, (x,))
     return out

@@ -1,7 +1,5 @@
 """The frame of all figures: one style, lines with bands, a legend above, the caption in files of its own."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from fedcore.base.files import write_text
-from fedcore.base.lazy import Axes, Figure, matplotlib, pd, seaborn
+from fedcore.base.lazy import Axes, DataFrame, Figure, Series, matplotlib, seaborn
 from fedcore.execution import plot
 from pipeline.catalogue.targets import Sources
 from pipeline.reports.captions import Caption
@@ -84,7 +82,7 @@ def panels(
 
 
 def lines(
-    frame: pd.DataFrame,
+    frame: DataFrame,
     titles: Mapping[str, str],
     known: Mapping[str, Look],
     height: float,
@@ -124,7 +122,7 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
 
 
 def write(
-    sources: Sources, figure: Figure, frame: pd.DataFrame, caption: Caption, outputs: Mapping[str, Path]
+    sources: Sources, figure: Figure, frame: DataFrame, caption: Caption, outputs: Mapping[str, Path]
 ) -> None:
     """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
     spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
@@ -144,11 +142,11 @@ def published(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str = 
 
 def curves(
     axes: Axes,
-    frame: pd.DataFrame,
+    frame: DataFrame,
     known: Mapping[str, Look],
     x: str = "round",
     marks: int = MARKS,
-    marked: pd.Series[bool] | None = None,
+    marked: Series[bool] | None = None,
     whiskers: bool = False,
     log: str = "",
 ) -> None:
@@ -218,12 +216,12 @@ def methods(axes: Axes, known: Mapping[str, Look], **options: Any) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def whole_numbers(axis: matplotlib.axis.Axis) -> None:
+def whole_numbers(axis: "matplotlib.axis.Axis") -> None:
     """Put an axis's ticks at whole numbers, as for rounds."""
     axis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", integer=True))
 
 
-def _every_so_many(rows: pd.Series[str], names: list[str], marks: int) -> pd.Series[bool]:
+def _every_so_many(rows: Series[str], names: list[str], marks: int) -> Series[bool]:
     """Return which lines of each row get a marker, beside those of other rows."""
     if not marks:
         return rows.isna()

@@ -1,7 +1,5 @@
 """A grid of printed cells as Markdown, HTML and LaTeX, and LaTeX as PDF with the TeX that the machine has."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +14,7 @@ import numpy as np
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
 from fedcore.base.files import atomic, write_text
-from fedcore.base.lazy import jinja2, pd
+from fedcore.base.lazy import DataFrame, jinja2, pd
 from pipeline.catalogue.schema import Layout
 from pipeline.catalogue.targets import TEMPLATES
 from pipeline.reports.captions import Caption
@@ -192,12 +190,12 @@ def _width(grid: Grid) -> float:
     return LETTER * (labels + sum(groups)) + GAP * len(numbers)
 
 
-def csv(frame: pd.DataFrame) -> str:
+def csv(frame: DataFrame) -> str:
     """Return the numbers of a report as csv, with six significant digits."""
     return frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
 
 
-def write_grid(grid: Grid, frame: pd.DataFrame, outputs: Mapping[str, Path], layout: Layout) -> None:
+def write_grid(grid: Grid, frame: DataFrame, outputs: Mapping[str, Path], layout: Layout) -> None:
     """Write a table in the forms that are printed, and its numbers."""
     shown, columns = grid if layout.published else grid.alone(), layout.columns
     texts = (csv(frame), markdown(shown), html(shown), latex(shown, columns), standalone(shown, columns))
@@ -230,7 +228,7 @@ def compile_document(source: Path, target: Path) -> None:
 
 
 @cache
-def _environment(folder: Path, for_tex: bool) -> jinja2.Environment:
+def _environment(folder: Path, for_tex: bool) -> "jinja2.Environment":
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=lambda name: name is not None and (".html" in name or ".svg" in name),

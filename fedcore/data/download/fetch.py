@@ -216,7 +216,7 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
     return list((forms | {name: Form(name) for name in packed if name not in forms}).items())
 
 
-def _alone(path: Path) -> filelock.BaseFileLock:
+def _alone(path: Path) -> "filelock.BaseFileLock":
     return filelock.FileLock(path.with_name(f"{path.name}.lock"))
 
 
