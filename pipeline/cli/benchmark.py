@@ -17,12 +17,13 @@ from fedcore.data import Source
 from fedcore.execution.runner import Settings
 from pipeline.catalogue.params import configuration, load, require_known
 from pipeline.catalogue.schema import StudyParams
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
 from pipeline.reports.search import OWN
 from pipeline.reports.trials import FINALS, TRIALS
-from pipeline.workflow.sitting import Wanted, done, needed, sit
+from pipeline.workflow.sitting import done, needed, sit
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
 Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
@@ -48,14 +49,7 @@ def work(
 
     Example: fedcore benchmark work --minutes 60
     """
-    _sit(
-        SMALL if small else study,
-        minutes,
-        Source(root, mirror),
-        "",
-        lambda run: not only or run.dataset in only,
-        only or (),
-    )
+    _sit(SMALL if small else study, minutes, Source(root, mirror), only=only or ())
 
 
 @benchmark.command()
@@ -76,9 +70,7 @@ def rank(
 
     Example: fedcore benchmark rank my_method --small
     """
-    board = _sit(
-        SMALL if small else study, minutes, Source(root, mirror), method, lambda run: run.algorithm == method
-    )
+    board = _sit(SMALL if small else study, minutes, Source(root, mirror), method)
     row = board.loc[method]
     as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
     equal = board[as_many].sort_values("effect", ascending=False)
@@ -94,9 +86,11 @@ def rank(
 
 
 def _sit(
-    file: Path, minutes: float, source: Source, method: str, wanted: Wanted, only: Collection[str] = ()
+    file: Path, minutes: float, source: Source, method: str = "", only: Collection[str] = ()
 ) -> DataFrame:
-    """Make missing runs, where the others' final ones are made if a method is given, and return the board."""
+    """Make missing runs, and return the board: of some workloads ``only``, or of a method where the others'
+    final ones are made.
+    """
     study = core_yaml.read(file, "study", quick=True)
     name, config = file.stem, configuration(PARAMS)
     params = load(config | {"studies": {str(file): study}}).papers[name]
@@ -113,13 +107,13 @@ def _sit(
     through -= {run.setting for run in others if not done(run)}
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
-    catalogue = sit(
-        planned,
-        name,
-        60 * minutes,
-        Settings(None, source, "cpu"),
-        lambda run: wanted(run) and (not method or run.setting in through),
-    )
+
+    def wanted(run: PlannedRun) -> bool:
+        if method:
+            return run.algorithm == method and run.setting in through
+        return not only or run.dataset in only
+
+    catalogue = sit(planned, name, 60 * minutes, Settings(None, source, "cpu"), wanted)
     if catalogue is None:
         say("the time is over; the same command goes on", error=True)
         raise typer.Exit(3)

@@ -68,11 +68,9 @@ def evaluate(
 
     settings = Settings(source=Source(root, mirror), device="cpu")
     with exclusive(OUT):
-        if (OUT / "work").exists():
-            shutil.rmtree(OUT / "work")
-        evaluation = make_again(
-            catalogue, chosen, 60 * minutes, OUT / "work", settings, seed, note, fill=fill
-        )
+        if (work := OUT / "work").exists():
+            shutil.rmtree(work)
+        evaluation = make_again(catalogue, chosen, 60 * minutes, work, settings, seed, note, fill=fill)
     if fill:
         say(f"wrote {package.write(REFERENCE)}", error=as_json)
     facts: dict[str, Any] = {  # docs/evaluate.md describes the keys

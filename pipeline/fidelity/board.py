@@ -136,9 +136,8 @@ def by_table(cells: DataFrame) -> DataFrame:
         within_interval=("within_interval", "mean"),
     )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()
-    return (
-        table.join(tau).reset_index().astype({"near": int, "judged": int, "within_interval": float})[TABLES]
-    )
+    kinds = {"near": int, "judged": int, "within_interval": float}
+    return table.join(tau).reset_index().astype(kinds)[TABLES]
 
 
 def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> DataFrame:

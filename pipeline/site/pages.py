@@ -30,9 +30,14 @@ READINGS = {
     "cohort": "with the deltas of the round's clients alone",
     "symmetric": "with pixels from −1 to 1",
 }
-# From which share of the measured cells on a paper is called so; below the last one's, see ``_verdict``.
-VERDICTS = ((2 / 3, "mostly near"), (1 / 3, "partly near"), (0, "mostly not near"))
-LITTLE, LEAST = "too little measured", 1 / 4  # of the cells that are published
+# From which ``_nearness`` on a paper is called so.
+VERDICTS = (
+    (2 / 3, "mostly near"),
+    (1 / 3, "partly near"),
+    (0, "mostly not near"),
+    (-1, "too little measured"),
+)
+LEAST = 1 / 4  # of the published cells, to be measured
 # What is said of a claim, by its answers under the paper's readings.
 STANDINGS = {
     frozenset({True}): "reproduced",
@@ -128,10 +133,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     folder = root / REFERENCE
     lines = scoreboard(folder, [key]).to_dict("records")
     whole = lines[0]["published"]  # in the text's reading
-    enough = [line for line in lines if _verdict(line, whole) != LITTLE]
-    best = max(
-        enough or lines, key=lambda line: (_nearness(line) if enough else line["measured"], line["near"])
-    )
+    best = max(lines, key=lambda line: (_nearness(line, whole), line["measured"], line["near"]))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
     counts = Counter(_standing(verdicts) for _, verdicts in judged.groupby("id")["verdict"])
     targets = [shown for shown in survey.reference if shown.paper == key]
@@ -145,7 +147,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "key": key,
         "paper": targets[0].declared,
         "best": best,
-        "verdict": _verdict(best, whole),
+        "verdict": next(word for least, word in VERDICTS if _nearness(best, whole) >= least),
         "lines": lines,
         "said": READINGS,
         "told": summaries().get(key),
@@ -164,14 +166,9 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     }
 
 
-def _verdict(line: Mapping[Any, Any], whole: int) -> str:
-    if line["measured"] < LEAST * whole or not line["measured"]:
-        return LITTLE
-    return next(word for least, word in VERDICTS if _nearness(line) >= least)
-
-
-def _nearness(line: Mapping[Any, Any]) -> float:
-    return float(line["near"] / line["measured"])
+def _nearness(line: Mapping[Any, Any], whole: int) -> float:
+    """Return the share of measured cells that are near, -1 where too few of ``whole`` are measured."""
+    return line["near"] / line["measured"] if line["measured"] >= max(1, LEAST * whole) else -1.0
 
 
 def _standing(verdicts: Iterable[str]) -> str:

@@ -90,10 +90,9 @@ def _unknown(shown: TargetStatus) -> str:
 
 def _standing(shown: TargetStatus) -> str:
     if shown.reference:
-        frame = shown.frame
-        words: list[str] = []
+        frame, words = shown.frame, list[str]()
         if frame is not None and "difference" in frame:
-            words.extend(frame.dropna(subset="difference")["verdict"])
+            words += frame.dropna(subset="difference")["verdict"].tolist()
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
         others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
         counted = [f"{near} of {judged} near{others}"] if judged else []
