@@ -122,10 +122,10 @@ def _agreement(names: list[tuple[str, str]]) -> Iterator[str]:
     fidelity = board(REPRODUCTION)
     for paper, target in names:
         query = f"paper == {paper!r} and target == {target!r}"
-        cells, verdicts = fidelity.cells.query(query), fidelity.claims.query(query)["verdict"].value_counts()
-        if len(cells):
-            near, measured = int(cells["within_margin"].eq(True).sum()), int(cells["mean"].notna().sum())
-            yield f"{paper}/{target}: {near} near of {measured} measured of {len(cells)} published cells."
+        verdicts = fidelity.claims.query(query)["verdict"].value_counts()
+        for line in fidelity.tables.query(query).to_dict("records"):
+            near = f"{line['near']} of {line['judged']} judged cells near"
+            yield f"{paper}/{target}: {near}; {line['compared']} of {line['cells']} published cells measured."
         if len(verdicts):
             listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
             yield f"{paper}/{target}: claims: {listed}."
