@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object, sha256_file, write_text
 from fedcore.base.lazy import DataFrame, pd
@@ -100,13 +102,20 @@ def _report(sources: Sources, folder: Path) -> list[Path]:
     kept = {form: path.read_text(encoding="utf-8") for form in texts if (path := paths[form]).exists()}
     if kept.keys() == texts.keys() and all(_lasting(kept, form) == _lasting(texts, form) for form in kept):
         return []
-    if "csv" in kept and target.needs == "partitions":  # whose specifications say more than a partition's
-        before, now = (pd.read_csv(StringIO(texts["csv"]))["n"].sum() for texts in (kept, texts))
-        if before > now:
-            raise DataError(f"the table that is kept is of {before} partitions, this one would be of {now}")
+    if "csv" in kept and (target.drawn or target.needs == "partitions"):  # other tables keep numbers on
+        before, now = pd.concat(map(_counts, (kept["csv"], texts["csv"])), axis=1, join="inner").to_numpy().T
+        if (now < np.minimum(before, 1 if target.kind == "drawing" else np.inf)).any():
+            what = "figure" if target.drawn else "table"
+            raise DataError(f"the {what} that is kept is of more {target.needs}")
     for form, text in texts.items():
         write_text(paths[form], text)
     return [paths[form] for form in texts]
+
+
+def _counts(text: str) -> DataFrame:
+    """Return of how many runs, or partitions, the lines of each row and column of a report are."""
+    cell = ["row", "column"]
+    return pd.read_csv(StringIO(text)).reindex(columns=[*cell, "n"]).groupby(cell).sum()
 
 
 def _lasting(texts: Mapping[str, str], form: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Paper, Query, Sources, Target
@@ -139,18 +138,13 @@ class Curves(Target):
         }
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
-        """Draw the figure and write the numbers that it was drawn from.
-
-        It raises DataError if a run can't be used, or the figure that is kept is of more runs.
-        """
-        root, before = sources.root, sources.earlier
-        cells = read(sources.cells, root, sources.among)
-        finished = [facts for facts in each_once(cells) if before is None or facts.has_history]
+        """Draw the figure and write the numbers that it was drawn from; DataError if a run can't be used."""
+        among = sources.among
+        cells = read(sources.cells, sources.root, among)
+        finished = [facts for facts in each_once(cells) if among is None or facts.has_history]
         runs = [facts.run for facts in finished]
-        results.refuse_changed(runs, root)
-        frame = self.tidy(sources.paper, sources.name, cells, before is not None)
-        if before is not None and before.exists() and pd.read_csv(before)["n"].sum() > frame["n"].sum():
-            raise DataError("the figure that is kept is of more runs")
+        results.refuse_changed(runs, sources.root)
+        frame = self.tidy(sources.paper, sources.name, cells, among is not None)
         gone = lost(cells, lambda facts: facts.diverged)
         paper, seeds = sources.declared, {run.seed for run in runs}
         sentences = (
