@@ -225,9 +225,9 @@ def _claims(space: Space, tables: Mapping[str, DataFrame], scale: str) -> Iterat
             continue
         at_scale = claim.model_copy(update={"scales": (scale,)})
         answers = {name: HOLDS.get(judge(at_scale, lines, scale).status) for name, lines in cells.items()}
-        if held := [holds for holds in answers.values() if holds is not None]:
-            share = sum(held) / len(held)
-            line = {"row": row, "column": claim.id, "mean": share, "of": len(held), "says": verdict(share)}
+        if known := [holds for holds in answers.values() if holds is not None]:
+            share = sum(known) / len(known)
+            line = {"row": row, "column": claim.id, "mean": share, "of": len(known), "says": verdict(share)}
             for key, kind in (("in", True), ("out", False)):
                 line[key] = " ".join(name for name, holds in answers.items() if holds is kind)
             yield line

@@ -49,7 +49,7 @@ def work(
 
     Example: fedcore benchmark work --minutes 60
     """
-    _sit(SMALL if small else study, minutes, Source(root, mirror), only=only or ())
+    _sit(SMALL if small else study, minutes, Source(root, mirror), "", only or ())
 
 
 @benchmark.command()
@@ -85,9 +85,7 @@ def rank(
     show(as_json, {"method": method, **result, "place": place, "equal": others}, lines)
 
 
-def _sit(
-    file: Path, minutes: float, source: Source, method: str = "", only: Collection[str] = ()
-) -> DataFrame:
+def _sit(file: Path, minutes: float, source: Source, method: str, only: Collection[str] = ()) -> DataFrame:
     """Make missing runs, and return the board: of some workloads ``only``, or of a method where the others'
     final ones are made.
     """

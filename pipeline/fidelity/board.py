@@ -17,7 +17,12 @@ from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
 from pipeline.reports.results import REPRODUCTION, read_tidy
 
-READINGS = ("released", "by_client", "cohort", "symmetric")
+READINGS = {  # by the ending of their names: what they are called in print
+    "released": "authors' code",
+    "by_client": "draw per client",
+    "cohort": "deltas of the round",
+    "symmetric": "pixels -1 to 1",
+}
 KEY = ["paper", "target", "row", "column"]
 PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", "seeds"]
 ANSWERS = ["within_margin", "within_interval"]

@@ -45,13 +45,7 @@ ORDER = {
     "held_by_a_test": "Held by a test",
     "untested": "Untested",
 }
-NAMES = {
-    "paper": "text",
-    "released": "authors' code",
-    "by_client": "draw per client",
-    "cohort": "deltas of the round",
-    "symmetric": "pixels -1 to 1",
-}
+NAMES = {"paper": "text", **READINGS}
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
 SPREAD, GOLDEN, LINEAR = 0.56, 0.618034, 2
@@ -102,8 +96,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     It raises as ``board.read`` does.
     """
     board = board_of(REPRODUCTION, folder)
-    readings = ("paper", *READINGS)
-    lines = [_line(board, name, reading, folder) for name in names or papers() for reading in readings]
+    lines = [_line(board, name, reading, folder) for name in names or papers() for reading in NAMES]
     frame = pd.DataFrame(lines)
     begun = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
     return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
@@ -165,19 +158,17 @@ def markdown(frame: DataFrame) -> str:
     return "\n".join(tables)
 
 
-def answer(frame: DataFrame, claims_by_kind: DataFrame) -> str:
+def answer(frame: DataFrame, kinds: DataFrame) -> str:
     """Return a line per paper as a Markdown table: the scoreboard's cells, and its claims by outcome."""
     outcomes = {kind: outcome for kind, (_, _, outcome) in KINDS.items()}
     names = [*dict.fromkeys(outcomes.values())]
-    counts = pd.crosstab(claims_by_kind["paper"], claims_by_kind["kind"].map(outcomes))
-    counts = counts.reindex(columns=names, fill_value=0)
+    counts = pd.crosstab(kinds["paper"], kinds["kind"].map(outcomes)).reindex(columns=names, fill_value=0)
     lines = []
     for paper, group in frame.groupby("paper", sort=False):
         readings = group[(group["measured"] > 0) | (group["reading"] == "paper")].to_dict("records")
         near = (f"{NAMES[line['reading']]}: {line['near']} of {line['measured']}" for line in readings)
-        cells = (readings[0]["published"], "<br>".join(near))
-        claimed = counts.loc[paper]
-        lines.append((f"[{paper}](evidence/{paper}.md)", *cells, claimed.sum(), *claimed))
+        numbers = (readings[0]["published"], "<br>".join(near), counts.loc[paper].sum(), *counts.loc[paper])
+        lines.append((f"[{paper}](evidence/{paper}.md)", *numbers))
     heads = ("Paper", "Printed numbers:", "Near, of those measured", "Claims:")
     return md_table((*heads, *(f"{name}:" for name in names)), lines)
 
@@ -251,7 +242,7 @@ def claims_by_reading(folder: Path) -> DataFrame:
         combined: dict[str, dict[str, bool]] = {}
         for path in sorted((folder / paper).glob(f"*{ENDING}.csv")):
             combined |= _combined(paper, pd.read_csv(path))
-        sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), ("paper", *READINGS))
+        sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), NAMES)
         frames = (claims(paper, reading, *source).assign(reading=reading) for source, reading in sources)
         verdicts = pd.concat(frames)
         for claim, group in verdicts.groupby("id", sort=False):

@@ -131,7 +131,8 @@ def draw(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
             dots = dots.assign(level=y + np.linspace(-0.3, 0.3, len(dots)))
             held = dots["holds"]
             kinds = ((held.isna(), OPEN, "o"), (held == 1, HOLDS, "o"), (held < 1, FAILS, "^"))
-            for part, look, marker in ((dots[which], look, marker) for which, look, marker in kinds):
+            for which, look, marker in kinds:
+                part = dots[which]
                 low, mean, high = (part[key].clip(lower=edge) for key in ("low", "mean", "high"))
                 axes.hlines(part["level"], low, high, look, linewidth=0.6)
                 faces = np.where(part["mean"] > 0, look, "none")

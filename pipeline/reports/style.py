@@ -50,10 +50,10 @@ def look(name: str, among: Iterable[str] = ()) -> Look:
 
 def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Look]:
     """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
-    distinct = list(dict.fromkeys(names))
-    by_name = {name: look(name, distinct) for name in distinct}
+    names = list(dict.fromkeys(names))
+    by_name = {name: look(name, names) for name in names}
     return by_name | {
-        name: replace(by_name[name], label=labels[name] + mark(name)) for name in distinct if name in labels
+        name: replace(by_name[name], label=labels[name] + mark(name)) for name in names if name in labels
     }
 
 

@@ -31,14 +31,9 @@ READINGS = {
     "symmetric": "with pixels from −1 to 1",
 }
 # From which ``_nearness`` on a paper is called so.
-VERDICTS = (
-    (2 / 3, "mostly near"),
-    (1 / 3, "partly near"),
-    (0, "mostly not near"),
-    (-1, "too little measured"),
-)
+VERDICTS = {2 / 3: "mostly near", 1 / 3: "partly near", 0: "mostly not near", -1: "too little measured"}
 LEAST = 1 / 4  # of the published cells, to be measured
-# What is said of a claim, by its answers under the paper's readings.
+# What is said of a claim, by whether it holds under the readings that decide it.
 STANDINGS = {
     frozenset({True}): "reproduced",
     frozenset({False}): "refuted",
@@ -135,7 +130,8 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     whole = lines[0]["published"]  # in the text's reading
     best = max(lines, key=lambda line: (_nearness(line, whole), line["measured"], line["near"]))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
-    counts = Counter(_standing(verdicts) for _, verdicts in judged.groupby("id")["verdict"])
+    answers = judged["verdict"].map(HOLDS).groupby(judged["id"])
+    counts = Counter(STANDINGS[frozenset(holds.dropna())] for _, holds in answers)
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
@@ -147,7 +143,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "key": key,
         "paper": targets[0].declared,
         "best": best,
-        "verdict": next(word for least, word in VERDICTS if _nearness(best, whole) >= least),
+        "verdict": next(word for least, word in VERDICTS.items() if _nearness(best, whole) >= least),
         "lines": lines,
         "said": READINGS,
         "told": summaries().get(key),
@@ -169,11 +165,6 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
 def _nearness(line: Mapping[Any, Any], whole: int) -> float:
     """Return the share of measured cells that are near, -1 where too few of ``whole`` are measured."""
     return line["near"] / line["measured"] if line["measured"] >= max(1, LEAST * whole) else -1.0
-
-
-def _standing(verdicts: Iterable[str]) -> str:
-    """Say in a word what a claim's verdicts under all readings come to."""
-    return STANDINGS[frozenset(HOLDS[verdict] for verdict in verdicts if verdict in HOLDS)]
 
 
 def summaries() -> dict[str, tuple[str, str]]:

@@ -106,6 +106,4 @@ def _remark(line: Line) -> str:
 
 def _legend(frame: DataFrame) -> list[tuple[str, str, str]]:
     rule = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
-    return [
-        (kind, mark, f"{text} ({rule})" if step == 0 else text) for step, (kind, mark, text) in LEVELS.items()
-    ]
+    return [(kind, mark, text + f" ({rule})" * (at == 0)) for at, (kind, mark, text) in LEVELS.items()]
