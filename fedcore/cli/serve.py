@@ -92,8 +92,9 @@ def preload() -> None:
     torch.is_tensor(None)  # its first use loads it
     for kind in PACKAGES:
         plugins(kind)
+    places = {name: place for panel in COMMANDS.values() for name, place in panel.items()}
     for name in ("run-batch", "partition"):  # what the first reading of their options imports and keeps
-        command(name, COMMANDS["Run"][name]).make_context(name, ["-"], resilient_parsing=True)
+        command(name, places[name]).make_context(name, ["-"], resilient_parsing=True)
 
 
 def begin() -> None:

@@ -14,8 +14,8 @@ KEYS = ("path", "test", "init", "weights")
 
 def files_of(section: Mapping[str, Any]) -> list[Path]:
     """Return the files that a section reads: those that it names, those in folders, and a table's images."""
-    below = (Path(place) for path in named_in(section) for place, _ in walked(path))
-    return [path for path in (*below, *images_of(section)) if path.is_file()]
+    named = (*named_in(section), *images_of(section))
+    return [path for place in named for below, _ in walked(place) if (path := Path(below)).is_file()]
 
 
 def named_in(section: Mapping[str, Any]) -> list[Path]:

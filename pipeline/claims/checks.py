@@ -397,7 +397,7 @@ CHECKS: Mapping[str, type[Check]] = {
 
 
 def _short(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
 def _ratio(value: float, divisor: float) -> float:

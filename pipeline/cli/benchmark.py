@@ -27,7 +27,7 @@ from pipeline.workflow.sitting import done, needed, sit
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
 Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
-Study = Annotated[Path, typer.Option(help="A study with a section benchmark, as wider rates.")]
+Study = Annotated[Path | None, typer.Option(help="A study with a section benchmark, as wider rates.")]
 Minutes = Annotated[float, typer.Option(min=0, help="How long it may take; the same command goes on.")]
 benchmark = typer.Typer(
     no_args_is_help=True,
@@ -39,7 +39,7 @@ benchmark = typer.Typer(
 @benchmark.command()
 def work(
     small: Small = False,
-    study: Study = WHOLE,
+    study: Study = None,
     minutes: Minutes = 60.0,
     only: Annotated[list[str] | None, typer.Option(help="A workload, as w10_a1a; repeatable.")] = None,
     root: Root = Path("data"),
@@ -49,7 +49,7 @@ def work(
 
     Example: fedcore benchmark work --minutes 60
     """
-    _sit(SMALL if small else study, minutes, Source(root, mirror), "", only or ())
+    _sit(_chosen(small, study), minutes, Source(root, mirror), "", only or ())
 
 
 @benchmark.command()
@@ -58,7 +58,7 @@ def rank(
         str, typer.Argument(help="An algorithm, of fedcore or of FEDCORE_PLUGINS.", autocompletion=ALGORITHMS)
     ],
     small: Small = False,
-    study: Study = WHOLE,
+    study: Study = None,
     minutes: Minutes = 60.0,
     root: Root = Path("data"),
     mirror: Mirror = None,
@@ -70,7 +70,7 @@ def rank(
 
     Example: fedcore benchmark rank my_method --small
     """
-    board = _sit(SMALL if small else study, minutes, Source(root, mirror), method)
+    board = _sit(_chosen(small, study), minutes, Source(root, mirror), method)
     row = board.loc[method]
     as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
     equal = board[as_many].sort_values("effect", ascending=False)
@@ -83,6 +83,12 @@ def rank(
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
     result = {name: row[name] for name in ("effect", "interval", "sets", "verdict")}
     show(as_json, {"method": method, **result, "place": place, "equal": others}, lines)
+
+
+def _chosen(small: bool, study: Path | None) -> Path:
+    if small and study:
+        raise SpecError(f"--small and --study {study}: two studies, expected one")
+    return study or (SMALL if small else WHOLE)
 
 
 def _sit(file: Path, minutes: float, source: Source, method: str, only: Collection[str] = ()) -> DataFrame:

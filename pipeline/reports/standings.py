@@ -197,8 +197,9 @@ def _saturated(plan: Plan, run_scores: DataFrame) -> str:
     for name, changes in plan.controls.items():
         if name in mean and any(isinstance(c, TimesParams) and c.times < 1 for c in changes.values()):
             gaps = (mean[name] - mean[plan.benchmark.base]).dropna().round(DIGITS)
-            where = ", ".join(str(place) for place in gaps.index[gaps >= 0]) or "none"
-            text += f" {plan.labels[name]} is not below the base in {sum(gaps >= 0)} of {len(gaps)}: {where}."
+            where = [str(place) for place in gaps.index[gaps >= 0]]
+            count = f"{len(where)} of {len(gaps)}: {', '.join(where)}"
+            text += f" {plan.labels[name]} is not below the base in {count}." if where else ""
     return text
 
 
@@ -336,7 +337,8 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     notes = [
         f"Means over {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
-        *["Each panel has its own axis; one data set has no interval."] * (len(groups) > 1),
+        *["Each panel has its own axis."] * (len(groups) > 1),
+        *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
     ]
     if len(few := numbers["n"][numbers["n"] < FEWEST]):
         most = f"{few.max()} data sets or fewer" if few.max() > 1 else "one data set"

@@ -605,7 +605,7 @@ def test_timing_states_the_number_of_threads_and_the_same_number_gives_the_same_
 @pytest.mark.parametrize("value", [[], "x", 3, None, {"final": 3}, {"final": {"accuracy": "high"}}])
 def test_facts_of_a_run_with_a_wrong_summary_are_one_line(value: Any, tmp_path: Path) -> None:
     class One:
-        folder, seed, spec, code, partition, spec_sha256 = "run", 1, {"a": 1}, "c", "p", "s"
+        scale, folder, seed, spec, code, partition, spec_sha256 = "paper", "run", 1, {"a": 1}, "c", "p", "s"
 
     (tmp_path / "run").mkdir()
     for name in ("summary.json", "timing.json"):

@@ -231,10 +231,10 @@ def test_summary_counts_what_can_be_asked() -> None:
     by_target = summary(pd.concat([first, second], ignore_index=True)).set_index("target")
     t = by_target.loc["t"]
     assert (t["cells"], t["compared"]) == (5, 4)
-    assert t["within_margin"] == pytest.approx(2 / 4)
+    assert (t["near"], t["judged"]) == (2, 4)
     assert t["within_interval"] == pytest.approx(2 / 3)
     assert t["tau"] == pytest.approx(1)
     u = one_line(by_target, "u")
     assert (u["cells"], u["compared"]) == (1, 0)
-    assert math.isnan(u["within_margin"])
+    assert (u["near"], u["judged"]) == (0, 0)
     assert math.isnan(u["tau"])

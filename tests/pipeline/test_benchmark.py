@@ -459,6 +459,8 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
         SpecError, match=r"^plain\.yaml: has no section benchmark; `fedcore build plain\.yaml`"
     ):
         work(study=Path("plain.yaml"))
+    with pytest.raises(SpecError, match="two studies, expected one"):
+        work(small=True, study=Path("plain.yaml"))
     rank("mine", minutes=5, as_json=True, **how)
     standing = json.loads(capsys.readouterr().out)
     assert [*standing] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]

@@ -84,7 +84,7 @@ def test_an_image_is_part_of_code_data_and_what_is_kept(home: Path, dataset: Map
     known = facts(run, home)
     assert (known["status"], known["kept"]) == ("completed", path.relative_to(home).as_posix())
     surveyed = survey(with_studies(parameters()), home)
-    assert not any(surveyed.evidence[run.folder].name in page for page in every(surveyed, home).pages)
+    assert not any(surveyed.evidence[run.folder].name in file for file in every(surveyed, home).data)
     assert len(waiting(Path("params.yaml"), "one/table")) == 1
     flow = Workflow(with_studies(parameters()))
     inputs = flow.summaries(
