@@ -1,7 +1,5 @@
 """FedMedian: the server moves by the coordinate-wise median of the clients' changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, recipe
