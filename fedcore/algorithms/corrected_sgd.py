@@ -29,8 +29,8 @@ class ScaffoldOptions(AlgorithmOptions):
     ``averaging``: ``uniform`` takes plain means of models and controls (the SCAFFOLD paper), ``nk``
     weighs both by sample counts (ComFed), ``mixed`` weighs models only. ``divisor``: option 2 divides a
     client's change by eta times its number of ``steps``, or by eta times the ``norm`` ||a_k||_1 that its
-    local momentum gives them. ``cancels``: the correction cancels out, whatever the other keys are, as
-    in ``variant: released``, whose default it is.
+    local momentum gives them. ``cancels``: the correction cancels out, whatever keys but ``server_lr`` are,
+    as in ``variant: released``, whose default it is.
     """
 
     option: Literal[1, 2] = 1
@@ -69,7 +69,7 @@ class MimeOptions(AlgorithmOptions):
 def build_scaffold(options: ScaffoldOptions, spec: Spec) -> Recipe:
     """FedAvg with corrected local steps."""
     if given(options.cancels, spec.variant == "released"):
-        return recipe(aggregate=PlainMean())
+        return recipe(server=ServerSgd(options.server_lr), aggregate=PlainMean())
     return recipe(server=ServerSgd(options.server_lr), **control_variates(options, spec))
 
 

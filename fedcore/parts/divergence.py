@@ -72,7 +72,7 @@ def divergence_from_centralised(federated: NDArray[np.floating], centralised: ND
     return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
 
 
-def divergence_of_updates(updates: NDArray[np.floating]) -> float:
-    """Return DL, the mean over pairs of clients of 1 - cos of their updates [K, d]. RADFed, eq. (3)."""
-    unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+def divergence_of_updates(models: NDArray[np.floating]) -> float:
+    """Return DL, the mean over pairs of clients of 1 - cos of their models [K, d]. RADFed, eq. (3)."""
+    unit = models / np.linalg.norm(models, axis=1, keepdims=True)
     return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))

@@ -241,15 +241,6 @@ def sentences(numbers: DataFrame, names: Mapping[str, str] = MappingProxyType({}
     closest = known.nsmallest(2, "mean").replace({"column": dict(names)}).to_dict("records")
     pairs = zip(("Nearest to the print", "next"), map(_named, closest), strict=False)
     texts += ["; ".join(map(": ".join, pairs)) + "."] if closest else []
-    away = numbers[numbers["away"].notna()]
-    column, name = (away["column"].str.split("@").str[index] for index in range(2))
-    by_cell = [away["row"], column]
-    least = away["away"] == away["away"].groupby(by_cell).transform("min")
-    counts = name[least & (least.groupby(by_cell).transform("sum") == 1)].value_counts()
-    if len(counts):
-        most = f"in {counts.iloc[0]} of {least.groupby(by_cell).ngroups} cells"
-        first = names.get(counts.index[0], counts.index[0])
-        texts += [f"Cell by cell, {first} alone is nearest most often, {most}."]
     if len(parts):
         listed = ", ".join(f"{row['column']} {row['mean']:.0%}" for row in parts.to_dict("records"))
         fit = f"{len(known)} readings, {parameters(known[[*parts['column']]].to_numpy())} parameters"
@@ -269,9 +260,9 @@ def held(numbers: DataFrame) -> list[str]:
 
 
 def _named(line: Mapping[Any, Any]) -> str:
-    spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.2g}"
+    spread = "" if pd.isna(line["std"]) else f" ± {line['std']:.1f}"
     cells = f"{line['near']:.0f} of {line['of']:.0f} cells near"
-    return f"{line['column']}, {line['mean']:.2g}{spread} margins away on average, {cells}"
+    return f"{line['column']}, {line['mean']:.1f}{spread} margins away on average, {cells}"
 
 
 def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:

@@ -118,7 +118,8 @@ def folded(html: str, open_ones: int) -> str:
         start, rest = match.groups()
         if next(sections) < open_ones or len(rest) < LONG or start.endswith(":</p>"):
             return match[0]
-        return f'{start}<details class="more"><summary>More</summary>\n{rest}</details>\n'
+        word = "More" if "<p>" in start else "Show"
+        return f'{start}<details class="more"><summary>{word}</summary>\n{rest}</details>\n'
 
     return SECTION.sub(fold, html)
 

@@ -60,8 +60,13 @@ def spread_of(seeds: Collection[int], runs: Iterable[int], what: str = SPREAD, e
         return f"{only}, so no spread is given."
     if counts == [len(seeds)]:
         return f"{what} over {len(seeds)} seeds ({named})."
-    number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    return f"{what} over {number} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
+    return f"{what} over {extent(counts)} runs {each} (seed{'s' if len(seeds) > 1 else ''} {named})."
+
+
+def extent(counts: Iterable[int]) -> str:
+    """Return "5" or "5 to 8", the least and the largest of some counts; 0 of none."""
+    known = sorted(counts) or [0]
+    return " to ".join(map(str, dict.fromkeys((known[0], known[-1]))))
 
 
 def failed(cells: Iterable[str]) -> str:
@@ -89,7 +94,7 @@ def diverged(
     """
     rows, columns = names
     parts = [f"{rows[r]}, {columns[c]} ({gone} of {runs} runs)" for (r, c), (gone, runs) in lost.items()]
-    if len(lost) > LISTED:
+    if len(lost) > LISTED or any("@" in column for _, column in lost):
         totals, counts = (Counter(row for row, _ in group) for group in (cells, lost))
         parts = [f"{rows[row]} (in {number} of {totals[row]} cells)" for row, number in counts.items()]
     how = "Diverged runs count as the untrained model" if untrained else f"Without diverged runs{since}"

@@ -6,7 +6,8 @@ from typing import Any
 from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
-from pipeline.reports.effects import INTERVAL
+from pipeline.reports.captions import extent
+from pipeline.reports.effects import INTERVAL, UNCORRECTED
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.significance import FEWEST
 from pipeline.reports.standings import BoardContent, boards, complete, too_narrow
@@ -81,12 +82,11 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
             more = [f"{len(entries) - LISTED} more"] if len(entries) > LISTED else []
             texts.append("; ".join([*entries[:LISTED], *more]) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
-        rows.append((case, (*map(PrintedCell, [*texts, str(sets)]), link)))
+        rows.append((case, (*map(PrintedCell, [*texts, extent(line["n"] for line in tested)]), link)))
     note = (
         f"Points against {plan.labels[base]} with 95% intervals; better and worse: the whole interval lies "
         f"beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} data sets nothing is decided. "
-        "Neither cases nor methods are corrected for how many there are."
-        f"{too_narrow(plan)} {_left_out(plan, runs)}"
+        f"{UNCORRECTED}{too_narrow(plan)} {_left_out(plan, runs)}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
 
@@ -147,7 +147,8 @@ def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
         f"Holds: the whole interval lies above {margin:g} points; fails: below; undecided: neither, "
-        f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark."
+        f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark. "
+        f"{UNCORRECTED}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
 

@@ -5,7 +5,8 @@ import numpy as np
 from fedcore.base.lazy import DataFrame, Series, pd, scipy
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
-from pipeline.reports.effects import RUN
+from pipeline.reports.captions import extent
+from pipeline.reports.effects import RUN, UNCORRECTED
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, contending, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
@@ -48,7 +49,7 @@ def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
         "the board; with fewer trials, their orders by the expected best of them, on rows to choose by. With "
         f"{base}'s bytes or rows, a method stops where it has spent what {base} does in all. {_limited(plan)}"
     )
-    frame = pd.DataFrame(lines, columns=["row", "column", "mean", "n"]).reindex(columns=COLUMNS)
+    frame = pd.DataFrame(lines, columns=["row", "column", "mean", "methods"])
     return BoardContent(frame, AGREEMENT, rows, note.strip())
 
 
@@ -118,7 +119,8 @@ def _crossed(plan: Plan, run_scores: DataFrame) -> BoardContent:
         f"Points with 95% intervals over data sets. Rows {first}: a server in place of {alone}, mean over "
         f"the clients' sides. Column {alone}: a client's side in place of {first}, mean over the servers. "
         "Elsewhere: what the pair gains beyond the two (interaction). Any trial: the mean of all trials, so "
-        "without a choice, at one seed on the rows to choose by."
+        "without a choice, at one seed on the rows to choose by. "
+        f"Of {extent(line['n'] for line in lines)} data sets. {UNCORRECTED}"
     )
     labels = {key: plan.params.report.labels.get(key, key) for key in servers}
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), labels, rows, note)

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
 from pipeline.reports.captions import origin_of
 from pipeline.reports.drawings import Drawing, Inputs, Picture
-from pipeline.reports.effects import Effect
+from pipeline.reports.effects import UNCORRECTED, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
@@ -147,17 +147,18 @@ def _said(plan: Plan, run_scores: DataFrame) -> BoardContent:
         for line in frame.to_dict("records")
     ]
     base, margin = plan.labels[plan.benchmark.base], plan.benchmark.margin
+    ranked = len(effects.shared(contending(plan, run_scores)).columns)
     counts = {key: len(methods) for key, methods in plan.benchmark.families.items()}
     family = ", ".join(f"{key} ({n}{', uncorrected' if n == 1 else ''})" for key, n in counts.items())
     note = (
         f"Effects: points against {base}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {margin:g} points, from {FEWEST} "
-        "data sets on. E(n): expected points of the best of n trials against the base's best of all, on rows "
-        "to choose by. Mean rank: over the settings that all ranked methods have. Bytes, rows: against the "
-        "base, a row without a gradient counting a third. At an end: share of the chosen values in an outer "
-        f"sixteenth of their range, marked beyond {NARROW:.0%}. Diverged: share of trials, and of "
-        "final runs. Missing: settings that lack runs."
+        f"data sets on. {UNCORRECTED} E(n): expected points of the best of n trials against the base's best "
+        f"of all, on rows to choose by. Mean rank: over the {ranked} settings that all ranked methods have. "
+        "Bytes, rows: against the base, a row without a gradient counting a third. At an end: share of the "
+        f"chosen values in an outer sixteenth of their range, marked beyond {NARROW:.0%}. Diverged: share of "
+        "trials, and of final runs. Missing: settings that lack runs. Empty: the base, or in no family."
     )
     return BoardContent(frame, STATISTICS, rows, f"{note}{too_narrow(plan)}{_saturated(plan, run_scores)}")
 
@@ -291,11 +292,14 @@ def expected(plan: Plan) -> DataFrame:
     """Return E(n) of each method (row) for each number n of trials.
 
     In points against the base's best of all trials on the same workload: a mean over data sets, of means over
-    those of their workloads on which all methods but controls have all of their trials.
+    those of their workloads on which all methods have all of their trials. Controls are not among them, since
+    theirs may be measured on other rows.
     """
     numbers = range(1, (plan.params.tune.trials or 1) + 1)
-    whole = {cell: trials for cell, trials in plan.measured(TRIALS).items() if len(trials) == len(numbers)}
-    lacking = {place for row, place in plan.cells if row not in plan.controls and (row, place) not in whole}
+    asked = [cell for cell in plan.cells if cell[0] not in plan.controls]
+    measured = plan.measured(TRIALS)
+    whole = {cell: measured[cell] for cell in asked if len(measured.get(cell, ())) == len(numbers)}
+    lacking = {place for method, place in asked if (method, place) not in whole}
     lines = [
         (method, plan.dataset(place), place, *(effects.expected_best(means, n) for n in numbers))
         for (method, place), trials in whole.items()
@@ -316,39 +320,42 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     order = [*reversed(found_effects(plan, run_scores))]
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
-    looks, lines = style.looks(order), []
+    lines = []
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        count = len({sets[place] for place in places})
+        count = len({plan.dataset(place) for place in places})
         about = f"skew:\n{textwrap.fill(group, LETTERS)}\n{count} data set{'s' if count > 1 else ''}"
         axes.set_title(about if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
             ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
-            colour = looks[name].colour
-            marker = {"marker": "o", "markerfacecolor": colour if effect.decides else "white"}
-            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=colour, **marker)
+            marker = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
+            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
             lines.append(effect.line(name, group or "all"))
     panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
     panels[0].set_ylim(-0.5, len(order) - 0.5)
     panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.benchmark.base]}")
     numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
-    counts = " to ".join(map(str, dict.fromkeys((numbers["n"].min(), numbers["n"].max()))))
+    counts = captions.extent(numbers["n"])
     notes = [
         f"Means over {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
         *["Each panel has its own axis."] * (len(groups) > 1),
         *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
     ]
-    if len(few := numbers["n"][numbers["n"] < FEWEST]):
-        most = f"{few.max()} data sets or fewer" if few.max() > 1 else "one data set"
-        notes += [f"Hollow: of {most}, which decides nothing."]
+    if (numbers["n"] < FEWEST).any():
+        notes += [f"Hollow: of fewer than {FEWEST} data sets, which decides nothing."]
     return Picture(numbers, figure, notes)
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
-    profiles = effects.profiles(contending(plan, scores(plan, inputs.cells)), RATIOS)
-    note = "Share of settings in which a method's error is at most x times the lowest."
+    compared = contending(plan, scores(plan, inputs.cells))
+    profiles = effects.profiles(compared, RATIOS)
+    counts = captions.extent(compared.groupby("method")["workload"].nunique())
+    note = (
+        f"Share of a method's {counts} settings in which its error is at most x times the lowest one of all "
+        "that are drawn."
+    )
     labels = ("error, as a ratio to the least", "share of settings")
     return _steps(plan, profiles, labels, note, drawstyle="steps-post")
 
@@ -356,10 +363,10 @@ def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
 def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     base = plan.labels[plan.benchmark.base]
     note = (
-        f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over data sets."
+        f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over the "
+        "data sets that the method has."
     )
-    worth = expected(plan).drop([*plan.controls], errors="ignore")
-    drawn = _steps(plan, worth, ("trials", f"points of accuracy\nagainst {base}'s best"), note)
+    drawn = _steps(plan, expected(plan), ("trials", f"points of accuracy\nagainst {base}'s best"), note)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)
     return drawn
 

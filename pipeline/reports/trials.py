@@ -164,7 +164,8 @@ class Stage(Table):
 
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells: Asked) -> Stage:
     """Return a table of scores: a row for each of these names, a column for each setting."""
-    controls = {*plan.controls, *(plan.rows[name] for name in plan.controls)}
+    compared = {*plan.contenders, *(plan.rows[name] for name in plan.contenders)}
+    alone = "Only the base and methods of families compete." if len(compared) < 2 * len(plan.labels) else ""
     return Stage(
         title=title,
         published=title.partition(":")[0],
@@ -176,9 +177,9 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells:
         when=f"mean over the last {plan.benchmark.late:.0%} of the rounds",
         test="none",
         heading=heading,
-        note=f"Protocol {plan.protocol}." + (" Controls don't compete." if controls else ""),
+        note=f"Protocol {plan.protocol}. {alone}".strip(),
         untrained=True,
-        apart=lambda row: row in controls or row.rpartition("-")[0] in controls,
+        apart=lambda row: compared.isdisjoint((row, row.rpartition("-")[0])),
     )
 
 

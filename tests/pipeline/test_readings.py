@@ -585,9 +585,8 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
     assert drawn.sentences == [
         SHOWN,
         "2 readings.",
-        "Nearest to the print: reading 1, 0.33 ± 0.33 margins away on average, 3 of 3 cells near; "
+        "Nearest to the print: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near; "
         "next: reading 2, 1.7 margins away on average, 1 of 3 cells near.",
-        "Cell by cell, reading 1 alone is nearest most often, in 2 of 3 cells.",
     ]
     assert held(drawn.numbers) == ["Claims hold in a share of the readings: ten-points in some (50%)."]
     assert nearest(drawn.numbers, 1) == [CODES]
@@ -649,7 +648,7 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     assert drawn.sentences[:3] == [
         SHOWN,
         "2 readings.",
-        "Nearest to the print: reading 1, 0.33 ± 0.33 margins away on average, 3 of 3 cells near.",
+        "Nearest to the print: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near.",
     ]
     assert not any("Claims" in sentence for sentence in drawn.sentences)
     assert not drawn.figure.axes[2].get_visible()
@@ -799,9 +798,8 @@ def told_of(**means: float) -> pd.DataFrame:
 def test_sentences_of_three_readings() -> None:
     assert sentences(told_of(far_off=3.0, near=0.5, one=1.0)) == [
         "3 readings.",
-        "Nearest to the print: near, 0.5 ± 0.25 margins away on average, 1 of 2 cells near; "
-        "next: one, 1 ± 0.25 margins away on average, 1 of 2 cells near.",
-        "Cell by cell, near alone is nearest most often, in 1 of 1 cells.",
+        "Nearest to the print: near, 0.5 ± 0.2 margins away on average, 1 of 2 cells near; "
+        "next: one, 1.0 ± 0.2 margins away on average, 1 of 2 cells near.",
         "Of the variance of the distance points explain first_step 50%, b 25%; combinations the rest "
         "(3 readings, 3 parameters).",
     ]

@@ -118,7 +118,7 @@ def test_one_data_set_may_carry_a_method() -> None:
     assert without[2] == "FedProx (-2.5)", "it shares the last place with FedAvg"
     assert rows["without a1a"][1] == rows["as on the board"][1]
     assert frame.loc[("without mnist", "tau"), "mean"] == pytest.approx(0.1825741858), "5 pairs, one tied"
-    assert frame.loc[("without mnist", "tau"), "n"] == 4
+    assert frame.loc[("without mnist", "tau"), "methods"] == 4
     assert frame.loc[("after the last round", "fedadam"), "mean"] == pytest.approx(2.0)
     assert {"each setting alike", "ratios of errors"} <= {*rows}
 

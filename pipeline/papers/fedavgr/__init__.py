@@ -187,7 +187,7 @@ def mmd(inputs: Inputs) -> Picture:
     axes.set_ylim(bottom=0)
     axes.set_ylabel("MMD to the mixture")
     sentences = (
-        f"Above: features of up to {ROWS} training rows per client under the global model, seed "
+        f"Above: features of up to {ROWS} training rows per client under FedAvgR's global model, seed "
         f"{first.run.seed}, on the first two principal components of their round; grey: all clients, colour: "
         "the client whose mean feature is farthest from the mean of all at the start. Below: the MMD, mean "
         "over clients weighted by their rows; Gaussian kernel with the median heuristic.",

@@ -236,6 +236,7 @@ def mixture(inputs: Inputs) -> Picture:
     sentences = (
         f"The {len(largest)} clients with the most rows, seed {first.run.seed}.",
         "Dotted: the start, a client's share of the rows, which uniform mixing keeps.",
+        "Weights may be negative and need not sum to 1.",
     )
     return Picture(lines.assign(column=DATASET, n=1, seeds=1), figure, sentences)
 
