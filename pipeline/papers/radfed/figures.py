@@ -122,8 +122,8 @@ def centralised(inputs: Inputs) -> Picture:
     """Draw DC over inner rounds, at each aggregation."""
     frame = by_round(inputs.cells, lambda facts, key: measured(facts)["centralised"])
     meaning = (
-        "DL is the mean over pairs of clients of one minus the cosine of the models that they return; "
-        "one client alone has none."
+        "DC is the distance of the global model from a centralised one that starts alike and trains on the "
+        "same rows, pooled, relative to the latter's norm; it is known where local models are averaged."
     )
     return Picture(frame, *_drawn(frame, "DC", meaning))
 
@@ -134,8 +134,8 @@ def local(inputs: Inputs) -> Picture:
     frame = by_round(inputs.cells, lambda facts, key: measured(facts)["local"])
     shown = frame[frame["round"] > frame.groupby("column")["round"].transform("max") - LONGEST]
     meaning = (
-        "DL is the mean over pairs of clients of one minus the cosine of the models that they return; a single "
-        "client has none."
+        "DL is the mean over pairs of clients of one minus the cosine of the models that they return; "
+        "one client alone has none."
     )
     last = f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
     numbers = pd.concat([frame, around_merging(inputs)], ignore_index=True)
