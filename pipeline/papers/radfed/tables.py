@@ -283,7 +283,8 @@ SCORES = Table(
     relative=relative_to_fedavg,
     dataset=data_of_column,
     note="AUC: area under the ROC curve. Folds are by client. AVG: mean of the columns' scores. "
-    "± of a relative number: over runs, each against FedAvg's with its fold and seed.",
+    "A relative number is the change of the means, its ± the deviation of the runs' changes, each against "
+    "FedAvg's with its fold and seed, whose mean may differ.",
     test="wilcoxon",
 )
 VARIATIONS = {
