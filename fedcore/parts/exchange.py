@@ -164,7 +164,7 @@ class BatchMeans(Deltas):
         if (model := state.clients["own_model"].get(client)) is not None:
             return model
         rng = run.streams.get("own start", client=client)
-        drawn, _ = start(run.problem.whole, "default", rng, state.model.dtype)
+        drawn, _ = start(run.problem.whole, run.spec.model.options.init, rng, state.model.dtype)
         return drawn.to(state.model.device)
 
 

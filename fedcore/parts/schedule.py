@@ -34,15 +34,15 @@ class Synchronous(Schedule):
 
 @dataclass(frozen=True)
 class OwnStarts(Synchronous):
-    """One slot per client of the cohort; each starts from a random draw, whatever ``model.init`` is."""
+    """One slot per client of the cohort; each starts from a draw of its own if ``model.init`` draws."""
 
     label: str = "synchronous, own starts"
 
     def plan(self, run: Run, state: State) -> Plan:
         """Plan one stage; the drawn starts take the global model's place."""
-        plan = super().plan(run, state)
+        plan, init = super().plan(run, state), run.spec.model.options.init
         streams = (run.streams.get("model", client=client) for client in plan.cohort)
-        drawn = (start(run.problem.whole, "default", rng, state.models.dtype)[0] for rng in streams)
+        drawn = (start(run.problem.whole, init, rng, state.models.dtype)[0] for rng in streams)
         return replace(plan, starts=tuple(model.to(state.models.device) for model in drawn))
 
 
