@@ -71,32 +71,34 @@ def evaluate(
         if (work := OUT / "work").exists():
             shutil.rmtree(work)
         evaluation = make_again(catalogue, chosen, 60 * minutes, work, settings, seed, note, fill=fill)
-    if fill:
-        say(f"wrote {package.write(REFERENCE)}", error=as_json)
-    facts: dict[str, Any] = {  # docs/evaluate.md describes the keys
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "by": by,
-        "minutes": minutes,
-        "seed": seed,
-        "tolerance": TOLERANCE,
-        "commit": commit(),
-        "machine": {"processor": processor(), "torch": torch.__version__, "numpy": np.__version__},
-        "papers": [_paper(evaluation, name) for name in chosen],
-        "checks": [_check(catalogue, check) for check in evaluation.checks],
-        "rebuilt": evaluation.rebuilt,
-        "absent": evaluation.absent,
-        "interrupted": round((time.monotonic() - began) / 60, 1) if evaluation.interrupted else None,
-    }
-    text = rendered("evaluation.md", facts, TEMPLATES)
-    write_json(OUT / "evaluation.json", facts)
-    write_text(OUT / "evaluation.md", text)
-    page = MarkdownIt("js-default").render(text)
-    write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
-    for badge in OUT.glob("*.svg"):
-        badge.unlink()
-    for item in facts["papers"]:
-        if item["checked"]:
-            write_text(OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES))
+        if fill:
+            say(f"wrote {package.write(REFERENCE)}", error=as_json)
+        facts: dict[str, Any] = {  # docs/evaluate.md describes the keys
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "by": by,
+            "minutes": minutes,
+            "seed": seed,
+            "tolerance": TOLERANCE,
+            "commit": commit(),
+            "machine": {"processor": processor(), "torch": torch.__version__, "numpy": np.__version__},
+            "papers": [_paper(evaluation, name) for name in chosen],
+            "checks": [_check(catalogue, check) for check in evaluation.checks],
+            "rebuilt": evaluation.rebuilt,
+            "absent": evaluation.absent,
+            "interrupted": round((time.monotonic() - began) / 60, 1) if evaluation.interrupted else None,
+        }
+        text = rendered("evaluation.md", facts, TEMPLATES)
+        write_json(OUT / "evaluation.json", facts)
+        write_text(OUT / "evaluation.md", text)
+        page = MarkdownIt("js-default").render(text)
+        write_text(OUT / "evaluation.html", rendered("evaluation.html", {"page": Markup(page)}, TEMPLATES))
+        for badge in OUT.glob("*.svg"):
+            badge.unlink()
+        for item in facts["papers"]:
+            if item["checked"]:
+                write_text(
+                    OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES)
+                )
     lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
     show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
     if evaluation.interrupted:

@@ -63,6 +63,7 @@ KINDS = {
     "waits": ("no runs yet", "#DADADA", "Wait"),
     "untested": ("can't be tested", "white", "Not testable"),
 }
+OUTCOMES = {kind: outcome for kind, (_, _, outcome) in KINDS.items()}
 # What a kind of cell is called in the legend, its colour and marker, and whether it is filled.
 DOTS = {
     "near": ("near the published score", GREEN, "o", True),
@@ -160,9 +161,8 @@ def markdown(frame: DataFrame) -> str:
 
 def answer(frame: DataFrame, kinds: DataFrame) -> str:
     """Return a line per paper as a Markdown table: the scoreboard's cells, and its claims by outcome."""
-    outcomes = {kind: outcome for kind, (_, _, outcome) in KINDS.items()}
-    names = [*dict.fromkeys(outcomes.values())]
-    counts = pd.crosstab(kinds["paper"], kinds["kind"].map(outcomes)).reindex(columns=names, fill_value=0)
+    names = [*dict.fromkeys(OUTCOMES.values())]
+    counts = pd.crosstab(kinds["paper"], kinds["kind"].map(OUTCOMES)).reindex(columns=names, fill_value=0)
     lines = []
     for paper, group in frame.groupby("paper", sort=False):
         readings = group[(group["measured"] > 0) | (group["reading"] == "paper")].to_dict("records")
@@ -229,7 +229,7 @@ def write_picture(folder: Path) -> list[Path]:
     return written
 
 
-def claims_by_reading(folder: Path) -> DataFrame:
+def claims_by_reading(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     """Return a line per claim: ``paper``, ``claim``, the number of ``readings`` under which kept runs decide
     it, the ``share`` of them in which it holds, and its ``kind``, one of ``KINDS``.
 
@@ -238,7 +238,7 @@ def claims_by_reading(folder: Path) -> DataFrame:
     nothing at the papers' scale says anything, runs at a shorter scale do, if ``folder`` has kept some.
     """
     lines = []
-    for paper in papers():
+    for paper in names or papers():
         combined: dict[str, dict[str, bool]] = {}
         for path in sorted((folder / paper).glob(f"*{ENDING}.csv")):
             combined |= _combined(paper, pd.read_csv(path))

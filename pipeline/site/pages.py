@@ -10,8 +10,7 @@ from typing import Any
 from fedcore.base.files import canonical_json
 from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
-from pipeline.claims.readings import HOLDS
-from pipeline.fidelity.scoreboard import claims, scoreboard
+from pipeline.fidelity.scoreboard import NAMES, OUTCOMES, claims, claims_by_reading, scoreboard
 from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
 from pipeline.reports.kept import REFERENCE
@@ -23,23 +22,9 @@ from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
 KEYS = ["run", "processor"]  # of kept histories
 FRONT, OWN = "index.md", "own/index.md"
-READINGS = {
-    "paper": "as the text reads",
-    "released": "as the authors' code reads it",
-    "by_client": "with a Dirichlet draw per client",
-    "cohort": "with the deltas of the round's clients alone",
-    "symmetric": "with pixels from −1 to 1",
-}
 # From which ``_nearness`` on a paper is called so.
 VERDICTS = {2 / 3: "mostly near", 1 / 3: "partly near", 0: "mostly not near", -1: "too little measured"}
 LEAST = 1 / 4  # of the published cells, to be measured
-# What is said of a claim, by whether it holds under the readings that decide it.
-STANDINGS = {
-    frozenset({True}): "reproduced",
-    frozenset({False}): "refuted",
-    frozenset({True, False}): "reproduced in one reading, refuted in another",
-    frozenset(): "not decided by runs",
-}
 TOLD = re.compile(r"^\| .*?\(pipeline/papers/(\w+)/README\.md\).*? \| (.*) \| (.*) \|$", re.MULTILINE)
 PART = re.compile(r'<div data-part="(\d+)"></div>')
 
@@ -130,8 +115,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     whole = lines[0]["published"]  # in the text's reading
     best = max(lines, key=lambda line: (_nearness(line, whole), line["measured"], line["near"]))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
-    answers = judged["verdict"].map(HOLDS).groupby(judged["id"])
-    counts = Counter(STANDINGS[frozenset(holds.dropna())] for _, holds in answers)
+    kinds = claims_by_reading(folder, [key])["kind"].map(OUTCOMES)
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
@@ -145,10 +129,10 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "best": best,
         "verdict": next(word for least, word in VERDICTS.items() if _nearness(best, whole) >= least),
         "lines": lines,
-        "said": READINGS,
+        "said": NAMES,
         "told": summaries().get(key),
         "claims": judged.drop_duplicates(["target", "id"]),
-        "counts": {words: counts[words] for words in STANDINGS.values() if counts[words]},
+        "counts": Counter(kinds),
         "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
         "kept": len(targets) - len(missing),
         "missing": [

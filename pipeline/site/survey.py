@@ -28,7 +28,7 @@ FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv", CAPT
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
 DAMAGED = "damaged: "
 # What a target's name ends in that shows another side of one in print.
-KINDS = (*READINGS, "readings", "ranks")
+KINDS = READINGS | {"readings": "readings", "ranks": "ranks"}
 FINISHED = frozenset({"completed", "diverged"})
 MEANING = {
     "kept": "measured at the paper's own scale, and kept with the code",
@@ -107,8 +107,8 @@ class TargetStatus(Sources):
     @property
     def heading(self) -> str:
         """Its name in its paper, and which reading it is where that is not the text's."""
-        reading = next((word for word in KINDS if self.name.endswith(f"_{word}")), "")
-        return self.target.published + (f" ({reading.replace('_', ' ')})" if reading else "")
+        reading = next((said for word, said in KINDS.items() if self.name.endswith(f"_{word}")), "")
+        return self.target.published + (f" ({reading})" if reading else "")
 
     @cached_property
     def labels(self) -> Labels:

@@ -137,6 +137,12 @@ def test_all_clients_deltas_are_left_out_of_the_specification(tmp_path: Path) ->
     assert parse(of_cohort.resolved()).sha256() == of_cohort.sha256() != spec.sha256()
 
 
+def test_released_scaffold_is_fedavg_with_a_server_rate(tmp_path: Path) -> None:
+    whole = first_output(made(tmp_path, {"name": "fedavg", "averaging": "uniform"}, 1))
+    half = first_output(made(tmp_path, {"name": "scaffold", "server_lr": 0.5}, 1))
+    assert half == pytest.approx((whole[0] / 2, whole[1] / 2)), "from zero, half of FedAvg's step"
+
+
 def test_a_lone_client_has_no_others(tmp_path: Path) -> None:
     alone = {"participation": {"cohorts": [[0]]}}
     for name in ("rfedavg", "rfedavg_plus"):

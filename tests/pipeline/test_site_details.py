@@ -20,6 +20,7 @@ from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.claims.ledger import ledger
+from pipeline.fidelity.scoreboard import OUTCOMES
 from pipeline.papers import build_catalogue
 from pipeline.reports import style
 from pipeline.reports.results import read_history
@@ -204,6 +205,8 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
     unused: Any = None
     answer = _answer("radfed", survey, HOME, unused)
     assert sum(answer["counts"].values()) == len(ledger("radfed")) > 0
+    kinds = pd.read_csv(HOME / "reports/reference/claims_by_reading.csv").query("paper == 'radfed'")["kind"]
+    assert answer["counts"] == kinds.map(OUTCOMES).value_counts().to_dict(), "those of the answers' table"
     assert answer["verdict"] == "too little measured", "15 cells of partitions, of 146"
 
 
