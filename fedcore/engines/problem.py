@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Device, Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.models import Model, Split
+from fedcore.models import Model
 from fedcore.spec import Spec, TestedOn
 
 Pair = tuple[Tensor, Tensor]
@@ -122,8 +122,7 @@ def precompute_trunk(problem: Problem) -> Problem:
     Its rows have gone through that part, and its model is the rest; the parameters stay the same. A model
     without such a part, or whose mapped rows would take more than 2 GiB, is returned as it is.
     """
-    split: Split | None = getattr(problem.model, "split", lambda: None)()
-    if split is None:
+    if (split := problem.model.split()) is None:
         return problem
     p = {**problem.model.trainable.views(problem.start), **problem.buffers}
     with torch.no_grad():

@@ -10,7 +10,7 @@ from fedcore.engines.autograd import Autograd
 from fedcore.engines.forward import CHUNK
 from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import Size, batches, steps_per_pass
-from fedcore.models import Classifier, Parameters
+from fedcore.models import Parameters
 from fedcore.models.dense import Dense
 from fedcore.models.lstm import Lstm
 
@@ -26,9 +26,7 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     """
     model = problem.model
     p = {**model.trainable.views(w), **problem.buffers}
-    if isinstance(model, Classifier) and set(model.trainable.shapes) <= {model.head, "bias"}:
-        of, size = _head, CHUNK
-    elif type(model) is Dense:
+    if type(model) is Dense:
         of, size = _dense, CHUNK
     elif isinstance(model, Lstm):
         of, size = _recurrent, SEQUENCES
@@ -49,14 +47,6 @@ def batch_norms(engine: Autograd, w: Tensor, block: Block, size: Size, rng: np.r
     return torch.stack(norms)
 
 
-def _head(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-    phi = problem.model.features(p, x)
-    with torch.enable_grad():
-        scores = problem.model.scores(p, phi).detach().requires_grad_()
-        (delta,) = torch.autograd.grad(problem.model.losses(scores, y).sum(), scores)
-    return delta.square().sum(dim=1) * (phi.square().sum(dim=1) + ("bias" in p))
-
-
 def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
     model = problem.model
     assert isinstance(model, Dense)
@@ -64,7 +54,7 @@ def _dense(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         activate = torch.relu if model.activation == "relu" else torch.tanh
         inputs, outputs = _through(p, model.names, x.reshape(len(x), -1), activate)
         deltas = torch.autograd.grad(model.losses(outputs[-1], y).sum(), outputs)
-    return torch.stack(_layer_norms(deltas, inputs)).sum(dim=0)
+    return torch.stack(_layer_norms(deltas, inputs, model.bias)).sum(dim=0)
 
 
 def _through(
@@ -73,16 +63,16 @@ def _through(
     """Return the inputs and the sums of dense layers with biases, by which the loss can be differentiated."""
     inputs, outputs = [x], []
     for name in names:
-        z = functional.linear(inputs[-1], p[f"{name}weight"], p[f"{name}bias"])
+        z = functional.linear(inputs[-1], p[f"{name}weight"], p.get(f"{name}bias"))
         outputs.append(z.requires_grad_())
         inputs.append(activate(z))
     return inputs[:-1], outputs
 
 
-def _layer_norms(deltas: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return ||delta||^2 (||a||^2 + 1) [batch] of each layer."""
+def _layer_norms(deltas: Sequence[Tensor], inputs: Sequence[Tensor], bias: bool = True) -> list[Tensor]:
+    """Return ||delta||^2 (||a||^2 + 1) [batch] of each layer; without the 1 where it has no ``bias``."""
     pairs = zip(deltas, inputs, strict=True)
-    return [delta.square().sum(dim=1) * (a.detach().square().sum(dim=1) + 1) for delta, a in pairs]
+    return [delta.square().sum(dim=1) * (a.detach().square().sum(dim=1) + bias) for delta, a in pairs]
 
 
 def _recurrent(problem: Problem, p: Parameters, x: Tensor, y: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from os.path import isfile
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,65 +58,55 @@ def flat_numbers(shape: Shape) -> int:
     return prod(shape.inputs)
 
 
-class Model(Protocol):
-    """A model as functions. Arrays of ``initial`` that are not in ``trainable`` are fixed buffers."""
+class Model:
+    """A model as functions: unless it says otherwise a classifier with PyTorch's random start, a linear
+    output layer, softmax cross-entropy and arg-max accuracy.
+
+    ``head`` names the output layer's weight [classes, features]; ``classifies``: scores are those of classes.
+    """
+
+    head: str
+    classifies: ClassVar[bool] = True
 
     @property
     def trainable(self) -> "Layout":
-        """Names and shapes of what is trained, averaged and sent."""
-
-    @property
-    def head(self) -> str:
-        """Name of the output layer's weight [classes, features]."""
+        """Names and shapes of what is trained, averaged and sent; other arrays of ``initial`` are fixed."""
+        raise TypeError(f"{type(self).__name__} does not say what is trained")
 
     def initial(self, rng: np.random.Generator) -> Arrays:
-        """Draw start values of all parameters and buffers."""
+        """Draw start values of all parameters and buffers: each layer from U(+-1/sqrt(fan in))."""
+        return draw(rng, self.trainable.shapes)
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return phi(x) [batch, features]: what feeds the output layer."""
+        raise TypeError(f"{type(self).__name__} does not say what its features are")
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Return the output [batch, classes] for features ``phi``."""
+        """Return the output [batch, classes] for features ``phi``, with a bias if there is one."""
+        return functional.linear(phi, p[self.head], p.get(self.head.removesuffix("weight") + "bias"))
 
     def losses(self, scores: Tensor, y: Tensor) -> Tensor:
-        """Return each sample's loss [batch]."""
+        """Return the loss of each sample [batch]."""
+        return functional.cross_entropy(scores, y, reduction="none")
 
     def correct(self, scores: Tensor, y: Tensor) -> Tensor:
-        """Return whether each sample is classified correctly [batch]."""
+        """Return whether each sample is classified correctly: the largest score is the label's [batch]."""
+        return scores.argmax(dim=-1) == y
+
+    def split(self) -> "Split | None":
+        """Return the model in two parts, the first of which is not trained; None if it has no such part."""
+        return None
 
 
 @dataclass(frozen=True)
 class Split:
     """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes its output.
 
-    A model that can be split offers ``split()``, which returns this or None; ``rest`` has the same trainable
-    parameters as the whole.
+    ``rest`` has the same trainable parameters as the whole.
     """
 
     trunk: Callable[[Parameters, Tensor], Tensor]
     rest: Model
-
-
-class Classifier:
-    """PyTorch's random start, a linear output layer, softmax cross-entropy and arg-max accuracy."""
-
-    head: str
-
-    def initial(self: Model, rng: np.random.Generator) -> Arrays:
-        """Draw each layer from U(+-1/sqrt(fan in))."""
-        return draw(rng, self.trainable.shapes)
-
-    def scores(self, p: Parameters, phi: Tensor) -> Tensor:
-        """Apply the output layer, with its bias if it has one [batch, classes]."""
-        return functional.linear(phi, p[self.head], p.get(self.head.removesuffix("weight") + "bias"))
-
-    def losses(self, scores: Tensor, y: Tensor) -> Tensor:
-        """Return the cross-entropy of each sample [batch]."""
-        return functional.cross_entropy(scores, y, reduction="none")
-
-    def correct(self, scores: Tensor, y: Tensor) -> Tensor:
-        """Return whether the largest score is the label's [batch]."""
-        return scores.argmax(dim=-1) == y
 
 
 def layers(weights: Shapes) -> Shapes:

@@ -7,7 +7,7 @@ from math import prod
 from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Plugin, Shape, SpecError, layers
+from fedcore.models import Layout, Model, ModelOptions, Parameters, Plugin, Shape, SpecError, layers
 
 
 class CnnOptions(ModelOptions):
@@ -18,7 +18,7 @@ class CnnOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class Cnn(Classifier):
+class Cnn(Model):
     """Two 5x5 convolutions with padding 2, each with ReLU and 2x2 max-pooling; a dense ReLU layer; the head.
 
     The features are the dense layer's activations, 512 of them in the paper.

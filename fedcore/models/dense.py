@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from fedcore.base.lazy import Tensor, functional, torch
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Plugin, Shape, Shapes, flat_numbers
+from fedcore.models import Layout, Model, ModelOptions, Parameters, Plugin, Shape, Shapes, flat_numbers
 
 
 class LinearOptions(ModelOptions):
@@ -25,7 +25,7 @@ class MlpOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class Dense(Classifier):
+class Dense(Model):
     """Fully connected layers; the features are the last hidden activations, or the inputs, flattened.
 
     ``names`` are what the names of each layer's parameters begin with, ``sizes`` the widths between layers.

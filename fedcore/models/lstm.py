@@ -12,7 +12,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import omit_default
 from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, draw, layers
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Shape, Shapes, draw, layers
 
 GATES = 500  # multiplications that take as long as the gates of a unit do
 
@@ -33,7 +33,7 @@ class LstmOptions(ModelOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class Lstm(Classifier):
+class Lstm(Model):
     """Token embedding, stacked LSTM layers, a dense ReLU layer if asked for, linear head.
 
     The features are what feeds the head: the dense layer's activations, or the last LSTM output.

@@ -17,7 +17,7 @@ from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
 from fedcore.data.readers import read_npz
-from fedcore.models import Classifier, Layout, ModelOptions, Parameters, Shape, Shapes, Split, draw, layers
+from fedcore.models import Layout, Model, ModelOptions, Parameters, Shape, Shapes, Split, draw, layers
 
 LAST_BLOCK = 17
 SHRUNK = 32**2  # how many times fewer pixels the trunk's output has than an image
@@ -68,7 +68,7 @@ def _apply(blocks: Module, p: Parameters, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Head(Classifier):
+class Head(Model):
     """The trained part, on the trunk's output: last bottleneck, last convolution, classifier.
 
     Batch norms use their stored statistics; their scales and shifts are trained. There is no dropout. The

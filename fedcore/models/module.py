@@ -13,7 +13,7 @@ from pydantic import PositiveInt, model_validator
 from fedcore.base.errors import FedcoreError, SpecError, reason, shown
 from fedcore.base.lazy import Module, Tensor, torch, torchvision
 from fedcore.base.options import nearest, omit_default
-from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Plugin, Shape
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Plugin, Shape
 
 ROWS, TOLERANCE = 4, 1e-5
 
@@ -45,7 +45,7 @@ class TorchvisionOptions(ModuleOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class ModuleModel(Classifier):
+class ModuleModel(Model):
     """A module whose parameters are given by name at each call.
 
     Parameters that require no gradient, and buffers, stay as they start. ``trunk`` is the module with

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcore.base.lazy import Tensor
-from fedcore.models import Arrays, Layout, ModelOptions, Parameters, Plugin, Shape, SpecError
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Plugin, Shape, SpecError
 
 
 class QuadraticOptions(ModelOptions):
@@ -15,10 +15,11 @@ class QuadraticOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class ScalarQuadratic:
+class ScalarQuadratic(Model):
     """Loss (h/2) (w - c)^2 of one parameter w, for a sample x = (h, c)."""
 
     head: str = "w"
+    classifies = False
 
     @property
     def trainable(self) -> Layout:

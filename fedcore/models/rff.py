@@ -10,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Classifier, Layout, ModelOptions, Parameters, Shape, Split, flat_numbers
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Shape, Split, flat_numbers
 from fedcore.models.dense import linear
 
 
@@ -29,7 +29,7 @@ class RffOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class RffLinear(Classifier):
+class RffLinear(Model):
     """f(x) = W phi(x), phi(x) = scale cos(x omega + phase); no bias."""
 
     inputs: int

@@ -263,7 +263,7 @@ class Schedule(Part):
 
     def trainings(self, cohort: int) -> int:
         """Return how often clients train in a round, where a synchronous round has ``cohort`` clients."""
-        return cohort
+        return cohort * self.in_turn
 
     def plan(self, run: Run, state: State) -> Plan:
         """Return the coming round's plan."""

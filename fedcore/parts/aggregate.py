@@ -15,7 +15,6 @@ from fedcore.engines import Upload
 from fedcore.engines.forward import CHUNK, features, mean_loss
 from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import Size, batches, steps_per_pass
-from fedcore.models import Classifier
 from fedcore.parts import Aggregation, Run, State, Work
 from fedcore.parts.steps import norm
 
@@ -232,7 +231,7 @@ class LearnedMixture(Aggregation):
                 f"partition.validation: '{name}' learns its mixture on the server's validation rows, and "
                 "there are none; expected a fraction such as 0.2, data that bring their own, or steps_p: 0"
             )
-        if self._learns and not isinstance(run.problem.model, Classifier):
+        if self._learns and not run.problem.model.classifies:
             raise SpecError(
                 f"model.name: '{name}' mixes class scores, which model '{run.spec.model.name}' does not have"
             )

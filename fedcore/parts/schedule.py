@@ -100,13 +100,9 @@ class Redistribution(Schedule):
         stages = (tuple(enumerate(self.select.draw(run, state, inner))) for inner in range(self.in_turn))
         return Plan(first, (state.model,) * len(first), stages, groups=(0,) * len(first))
 
-    def trainings(self, cohort: int) -> int:
-        """Return S times the cohort."""
-        return cohort * self.select.redistributions
-
     def columns(self, state: State) -> dict[str, float]:
         """Report the inner rounds done, which other algorithms' rounds compare with."""
-        return {"inner_rounds": state.round * self.select.redistributions}
+        return {"inner_rounds": state.round * self.in_turn}
 
 
 @dataclass(frozen=True)

@@ -309,8 +309,7 @@ def network_of(model: str, size: Size) -> Network:
     matrices = sum(prod(shape) for shape in shapes.values() if len(shape) > 1)
     count = choice.plugin.multiplications
     dense, shared = count(built_model, size.inputs) if count else (matrices, 0.0)
-    fixed = built_model.split() if hasattr(built_model, "split") else None
-    width = max(prod(size.inputs), shapes[built_model.head][-1] if fixed else 0)
+    width = max(prod(size.inputs), shapes[built_model.head][-1] if built_model.split() else 0)
     return Network(sum(map(prod, shapes.values())), dense, shared, width)
 
 
