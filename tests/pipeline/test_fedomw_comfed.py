@@ -119,7 +119,7 @@ def test_the_mixture_is_drawn_of_the_five_clients_with_the_most_rows(
         seal(tmp_path / run.folder, run.spec, code=run.code)
     drawing = paper.target("fedomw", "fig2")
     assert isinstance(drawing, Drawing)
-    frame, figure, (sentence, _) = drawing.draw(Inputs(paper.params.papers["fedomw"], read(cells, tmp_path)))
+    frame, figure, (sentence, *_) = drawing.draw(Inputs(paper.params.papers["fedomw"], read(cells, tmp_path)))
     assert list(dict.fromkeys(frame["row"])) == ["p_3", "p_1", "p_5", "p_4", "p_0"]
     assert frame.loc[frame["row"] == "p_3", ["round", "mean"]].to_numpy().tolist() == [
         [0, 0.25],
