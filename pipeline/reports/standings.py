@@ -296,10 +296,10 @@ def expected(plan: Plan) -> DataFrame:
     theirs may be measured on other rows.
     """
     numbers = range(1, (plan.params.tune.trials or 1) + 1)
-    asked = [cell for cell in plan.cells if cell[0] not in plan.controls]
+    competing = [cell for cell in plan.cells if cell[0] not in plan.controls]
     measured = plan.measured(TRIALS)
-    whole = {cell: measured[cell] for cell in asked if len(measured.get(cell, ())) == len(numbers)}
-    lacking = {place for method, place in asked if (method, place) not in whole}
+    whole = {cell: measured[cell] for cell in competing if len(measured.get(cell, ())) == len(numbers)}
+    lacking = {place for method, place in competing if (method, place) not in whole}
     lines = [
         (method, plan.dataset(place), place, *(effects.expected_best(means, n) for n in numbers))
         for (method, place), trials in whole.items()

@@ -107,7 +107,7 @@ class TargetStatus(Sources):
     @property
     def heading(self) -> str:
         """Its name in its paper, and which reading it is where that is not the text's."""
-        reading = next((said for word, said in KINDS.items() if self.name.endswith(f"_{word}")), "")
+        reading = next((words for word, words in KINDS.items() if self.name.endswith(f"_{word}")), "")
         return self.target.published + (f" ({reading})" if reading else "")
 
     @cached_property
