@@ -59,7 +59,7 @@ class Divergence(Part):
         """Measure the inner round's models and train the centralised one on its clients' rows."""
         stage, clients = state.values["inner"]["stage"], state.values["inner"]["clients"]
         models = state.server["inner_models"].double().cpu().numpy()
-        local = divergence_of_updates(models) if len(clients) > 1 else nan
+        local = divergence_of_models(models) if len(clients) > 1 else nan
         row = {"round": state.round + 1, "inner": stage + 1, "local": local, "centralised": nan}
         state.values["divergence"].append(row)
         start = state.server["centralised"]
@@ -72,7 +72,7 @@ def divergence_from_centralised(federated: NDArray[np.floating], centralised: ND
     return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
 
 
-def divergence_of_updates(models: NDArray[np.floating]) -> float:
+def divergence_of_models(models: NDArray[np.floating]) -> float:
     """Return DL, the mean over pairs of clients of 1 - cos of their models [K, d]. RADFed, eq. (3)."""
     unit = models / np.linalg.norm(models, axis=1, keepdims=True)
     return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))

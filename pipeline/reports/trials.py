@@ -165,7 +165,9 @@ class Stage(Table):
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells: Asked) -> Stage:
     """Return a table of scores: a row for each of these names, a column for each setting."""
     compared = {*plan.contenders, *(plan.rows[name] for name in plan.contenders)}
-    alone = "Only the base and methods of families compete." if len(compared) < 2 * len(plan.labels) else ""
+    alone = (
+        "Only the base and methods of families compete." if len(plan.contenders) < len(plan.labels) else ""
+    )
     return Stage(
         title=title,
         published=title.partition(":")[0],

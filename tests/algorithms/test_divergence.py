@@ -13,7 +13,7 @@ import pytest
 
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
-from fedcore.parts.divergence import divergence_from_centralised, divergence_of_updates
+from fedcore.parts.divergence import divergence_from_centralised, divergence_of_models
 
 Values = dict[str, Any]
 
@@ -41,7 +41,7 @@ def test_divergence_is_that_of_two_separate_runs(whole: Values) -> None:
         assert row["centralised"] == pytest.approx(expected, abs=1e-10)
     alone = {**whole, "training": {**whole["training"], "rounds": 1}, "evaluation": {}}
     updates = [flat(run({**alone, "participation": {"cohorts": [[k]]}}).parameters) for k in range(5)]
-    assert table[0]["local"] == pytest.approx(divergence_of_updates(np.stack(updates)), abs=1e-10)
+    assert table[0]["local"] == pytest.approx(divergence_of_models(np.stack(updates)), abs=1e-10)
 
 
 def test_divergence_of_every_inner_round(whole: Values) -> None:

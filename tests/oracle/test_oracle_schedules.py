@@ -18,7 +18,7 @@ from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.parts.aggregate import project_simplex, staleness_weight
 from fedcore.parts.discrepancy import mmd
-from fedcore.parts.divergence import divergence_from_centralised, divergence_of_updates
+from fedcore.parts.divergence import divergence_from_centralised, divergence_of_models
 from fedcore.parts.observers.risk import risk_terms
 from fedcore.spec import parse
 
@@ -247,7 +247,7 @@ def test_divergence_from_centralised_training() -> None:
 
 def test_divergence_of_local_updates() -> None:
     updates = np.stack([flat(trained({"name": "fedavg"}, cohorts=[[k]])) for k in range(CLIENTS)])
-    assert divergence_of_updates(updates) == pytest.approx(expected()["misc"]["DL_eq3_A"], abs=1e-9)
+    assert divergence_of_models(updates) == pytest.approx(expected()["misc"]["DL_eq3_A"], abs=1e-9)
 
 
 def test_terms_of_the_excess_risk_bound() -> None:

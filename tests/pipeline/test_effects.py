@@ -154,7 +154,9 @@ def test_many_sets_are_tested_by_100000_changes_of_signs_that_are_the_same_each_
     differences = np.random.default_rng(4).normal(0.3, 1, 25)
     p = effects.sign_flip(differences)
     assert effects.sign_flip(differences) == p
-    assert p == pytest.approx(0.1, abs=0.1)
+    ways = 10**5 + 1
+    assert round(p * ways) == pytest.approx(p * ways, abs=1e-6)
+    assert round(p * ways / 10) != pytest.approx(p * ways / 10, abs=1e-6), "and not by fewer"
     assert 0 < effects.sign_flip(np.linspace(1, 2, 25)) < 1e-4, "the observed signs are one of the ways"
 
 
