@@ -21,9 +21,9 @@ from pipeline.catalogue import Catalogue
 from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
 from pipeline.fidelity import reference
+from pipeline.fidelity.board import board as fidelity_board
 from pipeline.fidelity.evaluation import TOLERANCE
 from pipeline.fidelity.reference import inserted
-from pipeline.fidelity.board import board as fidelity_board
 from pipeline.fidelity.scoreboard import CLAIMS, PICTURE, answer, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports import kept as kept_runs
@@ -489,8 +489,8 @@ def test_the_front_page_counts_what_is_kept() -> None:
         assert re.search(rf"^\| `{paper}` \| .* \| {re.escape(cells)} \|$", text, re.MULTILINE), cells
     published, measured, near = board.sum()
     assert f"{measured} of {published} printed numbers are measured so far,\n{near} of them are near" in text
-    cells = fidelity_board("paper", kept).cells.query("verdict == 'agrees'")
-    sizes = cells[(cells["paper"] + "/" + cells["target"]).isin(SIZES)]
+    near_cells = fidelity_board("paper", kept).cells.query("verdict == 'agrees'")
+    sizes = near_cells[(near_cells["paper"] + "/" + near_cells["target"]).isin(SIZES)]
     assert f"near; {len(sizes)} of these are sizes of data sets and constants" in text
     runs = pd.concat([kept_runs.read_runs(kept / paper / kept_runs.RUNS) for paper in papers()])
     assert f"{(runs['device'] == 'cuda').sum()} of {len(runs):,} paper runs were made on a GPU" in text
