@@ -115,7 +115,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
     whole = lines[0]["published"]  # in the text's reading
     best = max(lines, key=lambda line: (_nearness(line, whole), line["measured"], line["near"]))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
-    kinds = claims_by_reading(folder, [key])["kind"].map(OUTCOMES)
+    outcomes = Counter(claims_by_reading(folder, [key])["kind"].map(OUTCOMES))
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}
@@ -132,7 +132,7 @@ def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, A
         "said": NAMES,
         "told": summaries().get(key),
         "claims": judged.drop_duplicates(["target", "id"]),
-        "counts": Counter(kinds),
+        "counts": {words: outcomes[words] for words in OUTCOMES.values() if outcomes[words]},
         "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
         "kept": len(targets) - len(missing),
         "missing": [
