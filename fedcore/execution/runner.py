@@ -249,7 +249,7 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
         ]
         kind = f"of another specification: {key} is {shown(there)} there, {shown(here)} here"
         kind += f" (and {len(more)} more)" if more else ""
-    raise SpecError(f"{folder}: holds a result {kind}; take another folder, or --force to replace it")
+    raise SpecError(f"{folder}: holds a result {kind}; take another folder, or replace it with force")
 
 
 def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:

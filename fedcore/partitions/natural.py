@@ -84,7 +84,7 @@ def groups_of(dataset: Dataset, name: str) -> tuple[Rows, int]:
     """Return each training row's natural client and how many there are, if the data name them."""
     groups = dataset.train.groups
     if groups is None:
-        raise SpecError(f"partition.name: '{name}' needs client names (data.client), {dataset.name} has none")
+        raise SpecError(f"partition.name: '{name}' needs client names, {dataset.name} has none")
     return groups, max(len(dataset.group_names), int(groups.max(initial=-1)) + 1, 1)
 
 

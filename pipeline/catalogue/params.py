@@ -67,7 +67,13 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
         return dict(config)
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
     files = dict.fromkeys(os.path.relpath(path) for path in paths)
-    return {**config, "studies": {file: core_yaml.read(Path(file), "study", quick=True) for file in files}}
+    try:
+        return {
+            **config,
+            "studies": {file: core_yaml.read(Path(file), "study", quick=True) for file in files},
+        }
+    except SpecError as error:
+        raise StudyError(str(error)) from None
 
 
 def study_names(root: Path = Path()) -> list[str]:

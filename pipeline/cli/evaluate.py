@@ -81,7 +81,7 @@ def evaluate(
             "tolerance": TOLERANCE,
             "commit": commit(),
             "machine": {"processor": processor(), "torch": torch.__version__, "numpy": np.__version__},
-            "papers": [_paper(evaluation, name) for name in chosen],
+            "papers": [_paper(evaluation, name, minutes) for name in chosen],
             "checks": [_check(catalogue, check) for check in evaluation.checks],
             "rebuilt": evaluation.rebuilt,
             "absent": evaluation.absent,
@@ -105,11 +105,13 @@ def evaluate(
         raise typer.Exit(INTERRUPTED)
 
 
-def _paper(evaluation: Evaluation, paper: str) -> dict[str, Any]:
+def _paper(evaluation: Evaluation, paper: str, minutes: float) -> dict[str, Any]:
     checks = [check for check in evaluation.checks if check.unit.paper == paper]
     agreeing = sum(check.agrees for check in checks)
     runs, seconds = evaluation.left[paper]
     verdict = f"{agreeing} of {len(checks)} cells and figures reproduced" if checks else "nothing checked"
+    if (least := evaluation.least.get(paper, 0)) > minutes:
+        verdict += f": its quickest cell or figure takes --minutes {least}"
     rest = f"; {runs:,} kept runs are left, about {duration(seconds)} on one core" if runs else ""
     return {
         "paper": paper,

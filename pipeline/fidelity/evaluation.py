@@ -83,6 +83,7 @@ class Evaluation:
         rebuilt: whether a report, made of the new runs where there are any, is the kept one.
         absent: why data could not be had, by data set.
         left: runs and seconds on this machine that are left of each paper.
+        least: of each paper, the minutes from which on its quickest cell or figure is taken.
         interrupted: whether it ended before its time.
     """
 
@@ -90,6 +91,7 @@ class Evaluation:
     rebuilt: dict[str, bool] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     left: dict[str, tuple[int, float]] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
 
 
@@ -153,7 +155,10 @@ def evaluate(
     """
     evaluation, pace = Evaluation(), Pace(time.monotonic() + (1 - RESERVE) * seconds)
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
-    fitting = [unit for unit in units(catalogue, kept, folder) if unit.seconds <= LARGEST * seconds]
+    every = [*units(catalogue, kept, folder)]
+    for unit in sorted(every, key=lambda unit: unit.seconds):
+        evaluation.least.setdefault(unit.paper, math.ceil(unit.seconds / LARGEST / 60))
+    fitting = [unit for unit in every if unit.seconds <= LARGEST * seconds]
     todo = without_history(fitting, folder) if fill else in_turn(fitting, seed)
     try:
         for check in _checks(todo, pace, root, settings, evaluation.absent, note):

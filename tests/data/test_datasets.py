@@ -342,6 +342,8 @@ def test_synthetic_labels_follow_each_clients_own_model() -> None:
     assert sizes.min() >= 50
     assert sizes.max() > 10 * np.median(sizes)
     assert data.train.x.shape[1] == 60
+    with pytest.raises(SpecError, match="largest: got 49, expected at least smallest"):
+        load("synthetic", largest=49)
 
 
 def test_synthetic_v_moves_labels_apart_and_u_moves_all_classes_alike() -> None:

@@ -304,7 +304,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("iid", {"clients": 9, "fold": {"index": 0, "rotation": 5}}, "rotation: got 5, expected 1 to 4"),
     ("iid", {"clients": 4, "fold": {"index": 0}}, "partition.fold.of: got 5, expected at most 4"),
     ("iid", {"clients": 9, "validation": 0.1, "fold": {"index": 0}}, "validation and fold both define"),
-    ("given", {}, "partition.name: 'given' needs client names (data.client), toy has none"),
+    ("given", {}, "partition.name: 'given' needs client names, toy has none"),
     ("natural", {}, "partition.name: 'natural' needs client names"),
     ("dirichlet", {"clients": 3, "alpha": 0, "convention": "by_class"}, "partition.alpha: got 0"),
     ("dirichlet", {"clients": 3, "alpha": 1, "convention": "by_clas"}, "partition.convention: got 'by_clas'"),

@@ -288,6 +288,21 @@ def test_the_command_writes_a_report_and_a_badge(folder: Path, monkeypatch: pyte
     assert re.findall(r"`(\w+)`", line) == [*report]
 
 
+def test_a_paper_without_a_cell_in_time_says_what_the_quickest_takes(
+    made: Catalogue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = sum(
+        line["seconds"] for line in read_runs(folder.parent / "reference/fedomw" / RUNS).to_dict("records")
+    )
+    monkeypatch.setattr(evaluation, "LARGEST", seconds / (12.5 * 60))
+    result = CliRunner().invoke(app, CALL)
+    assert (
+        "fedomw: nothing checked: its quickest cell or figure takes --minutes 13; 2 kept runs"
+        in result.output
+    )
+    assert "takes" not in CliRunner().invoke(app, [*CALL, "--minutes", "13"]).output
+
+
 def test_an_unknown_paper_is_refused_in_one_line() -> None:
     error = CliRunner().invoke(app, ["evaluate", "fedomv"]).exception
     assert str(error) == "fedomv: no such paper (did you mean 'fedomw'?)"

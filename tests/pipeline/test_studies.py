@@ -21,7 +21,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import overlay, with_studies
+from pipeline.catalogue.params import StudyError, overlay, with_studies
 from pipeline.cli.cost import bill, text
 from pipeline.cli.new import new_study
 from pipeline.papers import build_catalogue, catalogue_of
@@ -334,7 +334,7 @@ def test_two_files_of_one_name_and_a_file_that_is_no_yaml_are_refused(tmp_path: 
     with pytest.raises(SpecError, match=r"^b/own.yaml: a/own.yaml has this name, expected another"):
         build_catalogue(parameters() | {"studies": {"a/own.yaml": STUDY, "b/own.yaml": STUDY}})
     (tmp_path / "bad.yaml").write_text("title: [\n")
-    with pytest.raises(SpecError, match=r"bad.yaml: line 2: not valid YAML"):
+    with pytest.raises(StudyError, match=r"bad.yaml: line 2: not valid YAML"):
         with_studies({"studies": str(tmp_path / "bad.yaml")}, tmp_path)
 
 

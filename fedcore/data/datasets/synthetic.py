@@ -5,11 +5,11 @@ moves all classes' outputs alike, so that u alone changes no label.
 """
 
 import math
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.options import Clients
 from fedcore.base.rng import Streams
@@ -36,13 +36,18 @@ class SyntheticOptions(Options):
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     seed: NonNegativeInt = 0
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.largest < self.smallest:
+            raise ValueError(f"largest: got {self.largest}, expected at least smallest ({self.smallest})")
+        return self
+
 
 def sizes(options: SyntheticOptions, streams: Streams) -> NDArray[np.int64]:
     """Draw the clients' numbers of samples [clients]."""
     rng = streams.get("synthetic/sizes")
     more = rng.lognormal(options.size_mean, options.size_sigma, options.clients)
-    most = max(options.largest, options.smallest)
-    return np.minimum(options.smallest + more, most).astype(np.int64)
+    return np.minimum(options.smallest + more, options.largest).astype(np.int64)
 
 
 def client(
@@ -96,7 +101,7 @@ PLUGIN = Plugin(
     "synthetic",
     SyntheticOptions,
     build,
-    "synthetic(u, v): clients that differ in model (u) and features (v), power-law sizes",
+    "synthetic(u, v): clients that differ in model and, by v, in features; u changes no label; power-law sizes",
     "Li et al. 2020 (FedProx), section 5.1 and appendix C.1",
     size=size,
 )
