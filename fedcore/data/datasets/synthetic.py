@@ -101,7 +101,7 @@ PLUGIN = Plugin(
     "synthetic",
     SyntheticOptions,
     build,
-    "synthetic(u, v): clients that differ in model and, by v, in features; u changes no label; power-law sizes",
+    "synthetic(u, v): clients of different models and, by v, features (u changes no label), power-law sizes",
     "Li et al. 2020 (FedProx), section 5.1 and appendix C.1",
     size=size,
 )
