@@ -28,6 +28,7 @@ RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
 LETTERS = 10  # that fit above a narrow panel
+LINEAR = 2  # points of accuracy up to which effects are drawn to scale
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
@@ -319,7 +320,11 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
     order = [*reversed(found_effects(plan, run_scores))]
     figure = figures.framed(1.0 + 0.17 * len(order))
-    panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
+    panels[0].set_xscale("symlog", linthresh=LINEAR)
+    ticks = [-20, 0, 2] if len(groups) > 1 else [-20, -5, -2, 0, 2, 5]
+    panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+    panels[0].minorticks_off()
     lines = []
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
@@ -340,7 +345,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     notes = [
         f"Means over {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
-        *["Each panel has its own axis."] * (len(groups) > 1),
+        f"The axis is linear to ±{LINEAR}, logarithmic beyond.",
         *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
     ]
     if (numbers["n"] < FEWEST).any():
