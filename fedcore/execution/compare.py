@@ -53,14 +53,15 @@ class Comparison:
         return html_table(self.frame)
 
 
-def compare(results: Iterable[Result | Path | str]) -> Comparison:
-    """Put runs beside each other: results, or folders of finished runs.
+def compare(results: Iterable[Result | Path | str] | Path | str) -> Comparison:
+    """Put runs beside each other: results, or folders of finished runs; one folder is a table of one run.
 
     Raises:
         DataError: a folder holds no finished run, or its files are changed or damaged.
         SpecError: there is no run, or two have the same specification and the same seed.
     """
-    runs = [result if isinstance(result, Result) else load(result) for result in results]
+    given = [results] if isinstance(results, str | Path) else results
+    runs = [result if isinstance(result, Result) else load(result) for result in given]
     if not runs:
         raise SpecError("compare: got no run, expected at least one")
     groups: dict[str, list[Result]] = {}

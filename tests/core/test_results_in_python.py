@@ -155,10 +155,11 @@ def test_a_diverged_run_leaves_its_row_without_means_and_without_a_line(runs: li
     assert sum(np.size(line.get_xdata()) > 0 for line in axes.lines) == 2
 
 
-def test_one_run_is_compared_with_nothing(runs: list[fedcore.Result]) -> None:
+def test_one_run_is_compared_with_nothing(folder: Path, runs: list[fedcore.Result]) -> None:
     (row,) = fedcore.compare(runs[:1]).frame.to_dict("records")
     assert (row["runs"], row["test_accuracy"]) == (1, runs[0].rows[-1]["test_accuracy"])
     assert math.isnan(row["test_accuracy_std"])
+    assert fedcore.compare(str(folder / "0-0")).frame["runs"].tolist() == [1]
     assert "seed" not in fedcore.compare([runs[0], runs[3]]).frame
 
 
