@@ -79,24 +79,12 @@ class Drawing(Target):
             figures.write(sources, figure, frame, caption, outputs)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One set of axes: a curve for each algorithm in one setting, or only for ``rows`` if given."""
-
-    key: str
-    label: str
-    regime: str
-    dataset: str
-    split: str
-    rows: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Curves(Target):
     """A figure of curves over rounds, mean and standard deviation over seeds.
 
     Attributes:
-        panels: the sets of axes.
+        panels: the sets of axes by the columns of ``queries``, with what they are called in print.
         metric: a column of a run's history.
         factor: what it is multiplied by.
         axis: label of the vertical axis.
@@ -113,7 +101,7 @@ class Curves(Target):
     kind = "curves"
     files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
-    panels: tuple[Panel, ...]
+    panels: Mapping[str, str]
     metric: str = "test_accuracy"
     factor: float = 100.0
     axis: str = "test accuracy (%)"
@@ -127,15 +115,7 @@ class Curves(Target):
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what panels are called in print."""
-        return {panel.key: panel.label for panel in self.panels}
-
-    def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
-        """Return the queries of each (algorithm, panel), of the panel's own setting unless given."""
-        return super().cells(params) or {
-            (name, panel.key): (Query(panel.regime, panel.dataset, panel.split, name),)
-            for panel in self.panels
-            for name in panel.rows or self.row_keys(params)
-        }
+        return self.panels
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from; DataError if a run can't be used."""
@@ -191,9 +171,8 @@ class Curves(Target):
 
     def picture(self, frame: DataFrame, sources: Sources) -> Figure:
         """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
-        titles = {panel.key: panel.label for panel in self.panels}
         across = figures.fitting(self.across)
-        height = 0.75 + 2.1 * math.ceil(len(titles) / across)
+        height = 0.75 + 2.1 * math.ceil(len(self.panels) / across)
         looks = style.looks(frame["row"], self.row_labels(sources.params))
         last = frame.groupby("row")["round"].max()
         known = _published(sources, self.beside)
@@ -202,7 +181,7 @@ class Curves(Target):
         spread, share = frame["std"].fillna(0), "%" in self.axis
         ends = {"low": frame["mean"] - spread, "high": frame["mean"] + spread}
         frame = frame.assign(**{name: end.clip(0, 100) if share else end for name, end in ends.items()})
-        figure, panels = figures.lines(frame, titles, legend, height, across, sharex=self.shared)
+        figure, panels = figures.lines(frame, self.panels, legend, height, across, sharex=self.shared)
         for place, (panel, axes) in enumerate(panels.items()):
             axes.set(
                 xlabel=self.horizontal if place + across >= len(panels) else "",

@@ -20,7 +20,7 @@ from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target, Variation
 from pipeline.reports import benchmark, cost, figures, ranks, significance, style
 from pipeline.reports.cost import Cost
-from pipeline.reports.drawings import Curves, Drawing, Inputs, Panel, Picture, by_label
+from pipeline.reports.drawings import Curves, Drawing, Inputs, Picture, by_label
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import SELECTION, Choice, Search, held_out, on_held_out, searches, seeds, tried
 from pipeline.reports.tables import Table
@@ -166,11 +166,11 @@ def _table(design: _Design) -> Table:
 
 
 def _curves(design: _Design) -> Curves:
-    places, names, headings, metric = design.places, design.names, design.headings, design.metric
+    places, names, metric = design.places, design.names, design.metric
     return Curves(
         title=f"{metric.label.capitalize()} over rounds",
         published="Curves",
-        panels=tuple(Panel(k, headings[k], at.regime, at.dataset, at.split) for k, at in places.items()),
+        panels=design.headings,
         across=min(2, len(places)),
         rows=lambda params: names,
         queries=lambda params: {(row, key): design.query(row, key) for key in places for row in names},

@@ -25,15 +25,15 @@ def of_figure(frame: DataFrame, figure: Curves, labels: Mapping[str, str]) -> li
     looks = style.looks(frame["row"], labels)
     return [
         {
-            "title": panel.label,
+            "title": label,
             "x": figure.horizontal,
             "y": figure.axis,
             "traces": [
-                _trace(look, frame[(frame["column"] == panel.key) & (frame["row"] == name)])
+                _trace(look, frame[(frame["column"] == panel) & (frame["row"] == name)])
                 for name, look in looks.items()
             ],
         }
-        for panel in figure.panels
+        for panel, label in figure.panels.items()
     ]
 
 

@@ -76,7 +76,7 @@ def test_panels_stand_in_the_printed_order(targets: tuple[str, ...], printed: li
     for name in targets:
         figure = rfedavg.target("rfedavg", name)
         assert isinstance(figure, Curves)
-        assert [panel.key for panel in figure.panels] == [f"cross_{panel}" for panel in printed]
+        assert [*figure.panels] == [f"cross_{panel}" for panel in printed]
 
 
 def test_study_noise_and_mmd_are_means_over_seeds(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target, Va
 from pipeline.papers.comfed.taxonomy import TABLES
 from pipeline.reports import significance
 from pipeline.reports.captions import stopped
-from pipeline.reports.drawings import Curves, Panel
+from pipeline.reports.drawings import Curves
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import seeds
 from pipeline.reports.tables import Table
@@ -58,7 +58,10 @@ def best_so_far(facts: RunFacts, column: str | int) -> float | None:
 CURVES = Curves(
     title="Test accuracy of the best model so far on CIFAR-10, by client side",
     published="Fig. 2",
-    panels=tuple(Panel(key, label, REGIME, DATASET, SPLIT, rows) for key, (label, rows) in SIDES.items()),
+    panels={key: label for key, (label, _) in SIDES.items()},
+    queries=lambda params: {
+        (row, key): Query(REGIME, DATASET, SPLIT, row) for key, (_, rows) in SIDES.items() for row in rows
+    },
     so_far=True,
     beside="table4",
     note=stopped(PRINTED),

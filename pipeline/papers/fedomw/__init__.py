@@ -19,7 +19,7 @@ from fedcore.base.lazy import pd, scipy
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Changes, Column, Paper, Query, Target, Variation
 from pipeline.reports import figures, inequalities, populations, ranks, style
-from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, drawing
+from pipeline.reports.drawings import Curves, Inputs, Picture, drawing, each
 from pipeline.reports.inequalities import Floats
 from pipeline.reports.populations import DELTA, DRAWS, RADIUS, ROWS, SKEW, spread
 from pipeline.reports.style import Look
@@ -207,9 +207,10 @@ def solve() -> dict[str, tuple[float, float, float]]:
 CURVES = Curves(
     title="Test accuracy of federated learning on satimage",
     published="Fig. 1",
-    panels=(Panel("satimage", "satimage", "fl", "satimage", SPLIT),),
+    panels={"satimage": "satimage"},
     across=1,
     rows=lambda params: FEDERATED,
+    queries=each(FEDERATED, {"satimage": ("fl", "satimage", SPLIT)}),
 )
 
 

@@ -17,7 +17,7 @@ from pipeline.catalogue.targets import Cell, Query, Variation
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, every_fold, folds, metric_of
 from pipeline.papers.radfed.tables import data_of_column, score_of, varied
 from pipeline.reports import figures, style
-from pipeline.reports.drawings import Curves, Inputs, Panel, Picture, by_round, drawing, line, over_seeds
+from pipeline.reports.drawings import Curves, Inputs, Picture, by_round, drawing, line, over_seeds
 from pipeline.reports.results import RunFacts
 from pipeline.reports.variations import IID, variations
 
@@ -60,19 +60,14 @@ def curves(published: str, best: Mapping[str, str], intervals: str) -> Curves:
     ``best`` is the variant of RADFed+ that is shown beside RADFed and the benchmarks, by setting; curves are
     smoothed over ``intervals``, in words.
     """
-    shown = ((key, variant, SETTINGS[key]) for key, variant in best.items())
-    panels = tuple(
-        Panel(key, f"{one.label} ({METRICS[one.metric]})", "", one.dataset, one.split, (*COMPARED, variant))
-        for key, variant, one in shown
-    )
     return Curves(
         title="Scores on validation clients",
         published=published,
-        panels=panels,
+        panels={key: f"{SETTINGS[key].label} ({METRICS[SETTINGS[key].metric]})" for key in best},
         queries=lambda params: {
-            (name, panel.key): folds(params, SETTINGS[panel.key].query(name))
-            for panel in panels
-            for name in panel.rows
+            (name, key): folds(params, SETTINGS[key].query(name))
+            for key, variant in best.items()
+            for name in (*COMPARED, variant)
         },
         series=smoothed,
         axis="validation score (%)",

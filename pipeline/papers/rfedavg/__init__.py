@@ -11,50 +11,54 @@ from pipeline.papers.rfedavg.study import privacy, study
 from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, SIMILARITY, TABLES
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped
-from pipeline.reports.drawings import Curves, Drawing, Panel, each
+from pipeline.reports.drawings import Curves, Drawing, each
 
 REGIMES = {"cross_device": "cross-device", "cross_silo": "cross-silo"}
 USERS = {"noniid": "non-IID", "iid": "IID"}
 COSTS = {"low": "low cost", "high": "high cost"}
 WRITERS = {"clients100": "100 clients", "clients500": "500 clients"}
 LOSS = {"metric": "train_loss", "factor": 1.0, "axis": "training loss"}
-FEMNIST = tuple(
-    Panel(f"{cost}-{split}", f"{clients}, {label}", f"{cost}_cost", "femnist", split)
+Panels = Mapping[str, tuple[str, tuple[str, str, str]]]  # the label and the setting of each, by name
+FEMNIST = {
+    f"{cost}-{split}": (f"{clients}, {label}", (f"{cost}_cost", "femnist", split))
     for split, clients in WRITERS.items()
     for cost, label in COSTS.items()
-)
+}
 
 
-def panels(dataset: str, splits: Mapping[str, str]) -> tuple[Panel, ...]:
+def panels(dataset: str, splits: Mapping[str, str]) -> Panels:
     """Return a panel for each split and regime of a data set."""
-    return tuple(
-        Panel(f"{regime}-{split}", f"{label}, {heterogeneity}", regime, dataset, split)
+    return {
+        f"{regime}-{split}": (f"{label}, {heterogeneity}", (regime, dataset, split))
         for split, heterogeneity in splits.items()
         for regime, label in REGIMES.items()
-    )
+    }
 
 
-def curves(number: int, title: str, axes: tuple[Panel, ...], **more: Any) -> Curves:
+def curves(number: int, title: str, axes: Panels, **more: Any) -> Curves:
     """Return a figure of curves, of test accuracies unless said otherwise."""
-    return Curves(title=title, published=f"Fig. {number}", panels=axes, **more)
+    labels = {key: label for key, (label, _) in axes.items()}
+    queries = each((), {key: setting for key, (_, setting) in axes.items()})
+    return Curves(title=title, published=f"Fig. {number}", panels=labels, queries=queries, **more)
 
 
 def released(number: int, name: str, regime: str, dataset: str, printed: int) -> Curves:
     """Return a figure's panel of similarity 0%, cross-silo, as the authors' code reads it."""
-    return curves(
-        number,
-        f"Test accuracy on {name}, as the authors' code reads it",
-        (Panel("cross_silo-sim0", "cross-silo, similarity 0%", regime, dataset, "sim0"),),
+    panel = "cross_silo-sim0"
+    return Curves(
+        title=f"Test accuracy on {name}, as the authors' code reads it",
+        published=f"Fig. {number}",
+        panels={panel: "cross-silo, similarity 0%"},
         across=1,
         rows=lambda params: {"fedavg": "", **METHODS},
-        queries=each(("fedavg", *METHODS), {"cross_silo-sim0": (regime, dataset, "sim0")}, *CODE),
+        queries=each(("fedavg", *METHODS), {panel: (regime, dataset, "sim0")}, *CODE),
         note=stopped(printed),
     )
 
 
 MNIST = panels("mnist", SIMILARITY)
 CIFAR10 = panels("cifar10", SIMILARITY)
-SENT140 = tuple(sorted(panels("sent140", USERS), key=lambda panel: panel.regime))
+SENT140 = dict(sorted(panels("sent140", USERS).items(), key=lambda panel: panel[0].split("-")[0]))
 
 
 FIGURES: Mapping[str, Curves | Drawing] = {
