@@ -271,7 +271,7 @@ class Between(Check):
 class Trend(Check):
     """Each of ``rows`` goes down (``falls``) or up (``rises``) along ``columns`` in the order written.
 
-    ``by_at_least``: how far from the first column to the last. ``ends``: the columns between don't count.
+    ``by_at_least``: how far from the first column to the last.
     ``changes_from``: the row of which the others' cells are changes in per cent; they are turned back.
     """
 
@@ -280,7 +280,6 @@ class Trend(Check):
     rows: Names
     columns: Annotated[Names, Field(min_length=2)]
     by_at_least: NonNegativeFloat = 0.0
-    ends: bool = False
     changes_from: str | None = None
 
     def parts(self) -> tuple[str, ...]:
@@ -297,7 +296,7 @@ class Trend(Check):
         if self.changes_from not in {None, name}:
             bases = (means[str(self.changes_from), column] for column in self.columns)
             values = [base * (1 + value / 100) for base, value in zip(bases, values, strict=True)]
-        steps = [] if self.ends else [sign * (after - before) for before, after in pairwise(values)]
+        steps = [sign * (after - before) for before, after in pairwise(values)]
         moved = sign * (values[-1] - values[0])
         steady = all(step > ROUNDING for step in steps)
         text = ", ".join(map(_short, values))

@@ -88,7 +88,7 @@ def test_trends_by_hand() -> None:
         ((3.0, 2.0, 1.0), False),
     ):
         assert holds(rises, cells(a=values)) is expected
-    ends = check("falls", rows="a", columns=columns, ends=True)
+    ends = check("falls", rows="a", columns=["x", "z"])
     assert holds(ends, cells(a=(3.0, 9.0, 2.0))) is True
     assert holds(ends, cells(a=(3.0, 1.0, 3.0))) is False
     of_changes = check("rises", rows="a", columns=["x", "y"], changes_from="base")

@@ -197,7 +197,7 @@ def test_what_is_gained_up_to_is_the_largest_gain(
         ("rises", {"rows": "a", "columns": ["x", "y", "z"]}, False),
         ("rises", {"rows": "a", "columns": ["z", "y", "x"]}, True),
         ("rises", {"rows": "c", "columns": ["x", "y", "z"]}, False),
-        ("rises", {"rows": "c", "columns": ["x", "y", "z"], "ends": True}, True),
+        ("rises", {"rows": "c", "columns": ["x", "z"]}, True),
         ("falls", {"rows": ["a", "c"], "columns": ["x", "z"], "in_share": 0.5}, True),
     ],
 )
@@ -218,8 +218,8 @@ def test_changes_are_turned_back_before_a_trend_is_followed() -> None:
 
 def test_a_level_stretch_is_no_trend() -> None:
     frame = results({"a": {"x": 3.0, "y": 3.0, "z": 1.0}})
-    for ends, expected in ((False, "not reproduced"), (True, "reproduced")):
-        check = {"kind": "falls", "rows": "a", "columns": ["x", "y", "z"], "ends": ends}
+    for columns, expected in ((["x", "y", "z"], "not reproduced"), (["x", "z"], "reproduced")):
+        check = {"kind": "falls", "rows": "a", "columns": columns}
         assert verdict(check, frame).status == expected
 
 
