@@ -223,8 +223,6 @@ def whole_numbers(axis: "matplotlib.axis.Axis") -> None:
 
 def _every_so_many(rows: Series[str], names: list[str], marks: int) -> Series[bool]:
     """Return which lines of each row get a marker, beside those of other rows."""
-    if not marks:
-        return rows.isna()
     lines = rows.groupby(rows, sort=False)
     step = (lines.transform("size") // marks).clip(lower=1)
     return lines.cumcount() % step == rows.map(names.index) % step
