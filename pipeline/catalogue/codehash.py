@@ -226,11 +226,8 @@ def _text(node: object, imports: Mapping[str, str]) -> str:
     """Return a node's syntax in a form that neither a version of Python nor a module's name changes."""
     if isinstance(node, str):
         parts = node.split(".")
-        return (
-            "module"
-            if len(parts) > 1 and all(map(str.isidentifier, parts)) and _own_path(node)
-            else repr(node)
-        )
+        ours = len(parts) > 1 and all(map(str.isidentifier, parts)) and _own_path(node)
+        return "module" if ours else repr(node)
     if isinstance(node, list):
         return f"[{','.join([_text(item, imports) for item in node])}]"
     if not isinstance(node, ast.AST):
