@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from fedcore.base.registry import Line, Plugin, plugins
+from fedcore.base.registry import Line, plugins
 from pipeline.catalogue.targets import Sources
 
 DIVERGED = "‡"
@@ -40,7 +40,7 @@ SPARE = tuple(
 
 def look(name: str, among: Iterable[str] = ()) -> Look:
     """Return how an algorithm looks; one without a colour gets a spare look by its place in ``among``."""
-    plugin = _known(name)
+    plugin = plugins("algorithm").get(name)
     if plugin and plugin.pen.colour:
         return Look(label(name), *plugin.pen)
     drawn = {key for key, known in plugins("algorithm").items() if known.pen.colour}
@@ -69,7 +69,7 @@ def distinct(looks: Mapping[str, Look]) -> dict[str, Look]:
 
 def label(name: str) -> str:
     """Return an algorithm's name in print."""
-    plugin = _known(name)
+    plugin = plugins("algorithm").get(name)
     return ((plugin.label if plugin else "") or name) + mark(name)
 
 
@@ -79,10 +79,6 @@ def labels(sources: Sources) -> Labels:
     rows = {row: label(row) for row, _ in sources.cells}
     columns = {column: sources.declared.datasets.get(column, column) for _, column in sources.cells}
     return {**rows, **target.row_labels(params)}, {**columns, **target.column_labels(params)}
-
-
-def _known(name: str) -> Plugin | None:
-    return plugins("algorithm").get(name)
 
 
 @contextmanager
