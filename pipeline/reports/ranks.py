@@ -10,6 +10,7 @@ from functools import partial
 
 from fedcore.base.lazy import Axes, DataFrame, Series, pd, scipy
 from pipeline.reports import figures, style
+from pipeline.reports.captions import extent
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import ALPHA, DIGITS, FEWEST
 from pipeline.reports.tables import Table, tidy
@@ -161,9 +162,8 @@ def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> li
     if not sets:
         return [f"No test of significance: {ranked.why}."]
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
-    per_cell = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     sentences = [
-        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {per_cell} "
+        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {extent(runs)} "
         f"run{'' if runs == [1] else 's'} per cell."
     ]
     if columns > sets:
