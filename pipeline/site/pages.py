@@ -20,7 +20,6 @@ from pipeline.site.format import TEMPLATES, outcome
 from pipeline.site.survey import MEANING, Evidence, Survey, TargetStatus
 from pipeline.workflow.estimate import NOTHING, Guesses, duration
 
-KEYS = ["run", "processor"]  # of kept histories
 FRONT, OWN = "index.md", "own/index.md"
 # From which ``_nearness`` on a paper is called so.
 VERDICTS = {2 / 3: "mostly near", 1 / 3: "partly near", 0: "mostly not near", -1: "too little measured"}
@@ -185,7 +184,7 @@ def _runs(survey: Survey, root: Path) -> Iterator[tuple[str, str]]:
             html = rendered("run.html", content, TEMPLATES)
             data = {"html": html, "charts": {"run": content["charts"]}, "counts": counts}
         elif evidence.history is not None:
-            drawn = charts.of_history(evidence.history.drop(columns=KEYS), evidence.run.algorithm)
+            drawn = charts.of_history(evidence.history, evidence.run.algorithm)
             data = {"charts": {"run": drawn[:1]}}
         else:
             continue
