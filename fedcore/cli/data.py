@@ -81,8 +81,8 @@ def fetch_(
     if not chosen.files:
         say(f"{name} ({edition}): nothing to fetch; {chosen.how or 'it ships with the code'}")
         return
-    policy = fetch.Policy(progress=sys.stderr.isatty() and not quiet)
-    for path in fetch.obtain(data, edition, source, policy).values():
+    progress = sys.stderr.isatty() and not quiet
+    for path in fetch.obtain(data, edition, source, progress).values():
         say(f"{path}: {path.stat().st_size:,} bytes, verified")
 
 

@@ -24,10 +24,14 @@ from fedcore.base.errors import DataError
 from fedcore.data import Source
 from fedcore.data.download import Declaration, Edition, File, Form, cache, fetch
 from fedcore.data.download.cache import rows_sha256
-from fedcore.data.download.fetch import Policy
 
 TEXT = b"1 1:0.5 2:7 \n-1 2:3 \n" * 4000
-QUICK = Policy(connect=1.0, read=0.4, attempts=2, pause=0.01)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"CONNECT": 1.0, "READ": 0.4, "ATTEMPTS": 2, "PAUSE": 0.01}.items():
+        monkeypatch.setattr(fetch, name, value)
 
 
 def sha256(data: bytes) -> str:
@@ -79,7 +83,7 @@ def source(tmp_path: Path, mirror: Path) -> Source:
 
 
 def get(declaration: Declaration, source: Source) -> Path:
-    return next(iter(fetch.obtain(declaration, "full", source, QUICK).values()))
+    return next(iter(fetch.obtain(declaration, "full", source).values()))
 
 
 @pytest.mark.parametrize("folder", ["", "toys/"])
@@ -275,7 +279,7 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
         form = Form("all.tar.gz", f"sha256:{sha256(body)}", (f"{server.url}/all.tar.gz",), f"in/{name}")
         return toy(f"toys/{name}", form)
 
-    paths = fetch.obtain(declare(member("a.txt"), member("b.txt")), "full", Source(tmp_path), QUICK)
+    paths = fetch.obtain(declare(member("a.txt"), member("b.txt")), "full", Source(tmp_path))
     assert [path.read_bytes() for path in paths.values()] == [TEXT, TEXT]
     assert len(server.asked) == 1
     assert not list(tmp_path.rglob("*.tar.gz"))

@@ -22,31 +22,12 @@ from fedcore.data.download import Declaration, File, Form, cache
 CHUNK = 1 << 16
 NO_CONNECTION = "no connection (is there a network?)"
 SLACK = 1.1
+CONNECT, READ = 10.0, 60.0  # seconds to connect, and between bytes
+ATTEMPTS, PAUSE = 4, 1.0  # of a download; the pause before the second one, in seconds, doubles with each
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
 MANIFEST = "MANIFEST.json"
 PACKAGED = Path(__file__).parents[1] / "demo"  # where pyproject.toml puts some of CHECKOUT's into a wheel
 CHECKOUT = Path(__file__).parents[3] / "data" / "demo"
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How a download is done.
-
-    Attributes:
-        connect, read: seconds to connect, and between bytes.
-        attempts: how often it is tried.
-        pause: seconds before the second attempt; the pause doubles with each.
-        progress: draw a progress bar on standard error.
-    """
-
-    connect: float = 10.0
-    read: float = 60.0
-    attempts: int = 4
-    pause: float = 1.0
-    progress: bool = False
-
-
-USUAL = Policy()
 
 
 class NotThere(DataError):
@@ -61,33 +42,33 @@ class OtherEdition(DataError):
     """A file is a known one, but of another edition than the one asked for."""
 
 
-def obtain(data: Declaration, edition: str, source: Source, policy: Policy = USUAL) -> dict[str, Path]:
+def obtain(data: Declaration, edition: str, source: Source, progress: bool = False) -> dict[str, Path]:
     """Return the plain, verified files of an edition by their names, fetching what is not in the cache.
 
     Raises OtherEdition where the mirror's file is that of another one, else DataError where a file is nowhere
     to be had, truncated, not what it should be, or under terms not accepted.
     """
     files = data.edition(edition).files
-    paths = {file.name: obtain_file(data, edition, file, source, policy) for file in files}
+    paths = {file.name: obtain_file(data, edition, file, source, progress) for file in files}
     for file in files:
         for form in file.forms:
             archive = _downloaded(paths[file.name], form)
             if form.member and archive.is_file():
-                with _alone(archive):
+                with _alone(archive.parent):
                     archive.unlink(missing_ok=True)
     return paths
 
 
-def obtain_file(data: Declaration, edition: str, file: File, source: Source, policy: Policy = USUAL) -> Path:
+def obtain_file(data: Declaration, edition: str, file: File, source: Source, progress: bool = False) -> Path:
     """Return one file of an edition, plain and verified; raises as ``obtain`` does."""
     path = cache.place(file, source)
     if cache.holds(file, source):
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.with_name(f".{path.name}")):
+        with _alone(path.parent):
             if not cache.holds(file, source):
-                _fill(_Request(data, edition, source, policy), file, path)
+                _fill(_Request(data, edition, source, progress), file, path)
     except OSError as error:
         raise DataError(f"{path}: cannot write to the cache ({error.strerror or error})") from None
     return path
@@ -149,7 +130,7 @@ class _Request:
     declaration: Declaration
     edition: str
     source: Source
-    policy: Policy
+    progress: bool
 
 
 def _accepted(declaration: Declaration, source: Source) -> Path:
@@ -179,7 +160,8 @@ def _fill(request: _Request, file: File, path: Path) -> None:
         if host and host in unreachable:
             continue
         try:
-            cache.mark(file, path, _taken(request, place, form, file, path))
+            stored = _stored(request, place, form, path)
+            cache.mark(file, path, _unpack(request, stored, form, file, path))
             return
         except NotThere as error:
             if place in form.urls:
@@ -188,7 +170,7 @@ def _fill(request: _Request, file: File, path: Path) -> None:
             unreachable |= {host} if isinstance(error, Unreachable) else set()
             problems.append(error)
         finally:
-            if is_url(place) and not form.member:
+            if is_url(place) and not (form.member and cache.holds(file, source)):
                 _downloaded(path, form).unlink(missing_ok=True)
     other = any(isinstance(problem, OtherEdition) for problem in problems)
     raise (OtherEdition if other else DataError)(_advice(request, file, problems))
@@ -216,28 +198,8 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
     return list((forms | {name: Form(name) for name in packed if name not in forms}).items())
 
 
-def _alone(path: Path) -> "filelock.BaseFileLock":
-    return filelock.FileLock(path.with_name(f"{path.name}.lock"))
-
-
-def _taken(request: _Request, place: str, form: Form, file: File, path: Path) -> str:
-    """Store a file and unpack it; an archive that is there already and fails is downloaded once more."""
-
-    def take() -> str:
-        return _unpack(request, _stored(request, place, form, path), form, file, path)
-
-    if not (is_url(place) and form.member):
-        return take()
-    archive = _downloaded(path, form)
-    with _alone(archive):
-        kept = archive.is_file()
-        try:
-            return take()
-        except DataError:
-            archive.unlink(missing_ok=True)
-            if not kept:
-                raise
-        return take()
+def _alone(folder: Path) -> "filelock.BaseFileLock":
+    return filelock.FileLock(folder / ".lock")
 
 
 def _downloaded(path: Path, form: Form) -> Path:
@@ -251,14 +213,15 @@ def _stored(request: _Request, place: str, form: Form, path: Path) -> Path:
             raise NotThere(place)
         return Path(place)
     target = _downloaded(path, form)
-    if form.member and target.is_file():
+    if form.member and form.digest and target.is_file() and not _differs(target, form.digest):
         return target
-    return download(place, target, form.digest if form.member else "", request.policy)
+    return download(place, target, form.digest if form.member else "", request.progress)
 
 
 def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path) -> str:
     """Write the plain content of a stored file to the cache if it is the right one; return its SHA-256."""
-    checked = not file.sha256 and _form_checked(stored, form)
+    if not file.sha256 and form.digest and (problem := _differs(stored, form.digest)):
+        raise DataError(f"{stored}: {problem}")
     digest = hashlib.sha256()
     size = 0
     try:
@@ -269,7 +232,7 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
                 if file.bytes and size > file.bytes * SLACK:
                     raise DataError(f"{stored}: much longer than the {file.bytes:,} bytes expected")
                 out.write(chunk)
-            _check(request, file, stored, form.member, digest.hexdigest(), checked)
+            _check(request, file, stored, form.member, digest.hexdigest(), bool(form.digest))
     except KeyError:
         raise DataError(f"{stored}: no {form.member} in this archive") from None
     except cache.DAMAGE as error:
@@ -277,15 +240,11 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
     return digest.hexdigest()
 
 
-def _form_checked(stored: Path, form: Form) -> bool:
-    """Check a stored file's own checksum, if it has one; say whether it was checked."""
-    if not form.digest:
-        return False
-    kind, _, expected = form.digest.partition(":")
-    digest = pooch.file_hash(str(stored), kind)
-    if not digest.startswith(expected):
-        raise DataError(f"{stored}: {kind} is {digest}, expected {expected}")
-    return True
+def _differs(stored: Path, digest: str) -> str:
+    """Say how a stored file differs from ``sha256:...`` or ``md5:...`` of its bytes (or their beginning)."""
+    kind, _, expected = digest.partition(":")
+    found = pooch.file_hash(str(stored), kind)
+    return "" if found.startswith(expected) else f"{kind} is {found}, expected {expected}"
 
 
 def _check(request: _Request, file: File, stored: Path, member: str, sha256: str, checked: bool) -> None:
@@ -323,7 +282,7 @@ def _advice(request: _Request, file: File, problems: list[DataError]) -> str:
     return f"{declaration.name} ({request.edition}): cannot get {file.name}: {why}; {advice}"
 
 
-def download(url: str, target: Path, digest: str = "", policy: Policy = USUAL) -> Path:
+def download(url: str, target: Path, digest: str = "", progress: bool = False) -> Path:
     """Download ``url`` to ``target``, which appears only when complete and (with ``digest``) verified.
 
     A download that broke off goes on from the ``.part`` file beside it, where the server allows ranges.
@@ -333,32 +292,31 @@ def download(url: str, target: Path, digest: str = "", policy: Policy = USUAL) -
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.{sha256_text(url)[:8]}.part")
     try:
-        _complete(url, part, policy)
+        _complete(url, part, progress)
     finally:
         if part.exists() and not part.stat().st_size:
             part.unlink()
-    kind, _, expected = digest.partition(":")
-    if digest and not pooch.file_hash(str(part), kind).startswith(expected):
+    if digest and _differs(part, digest):
         part.unlink()
         raise DataError(f"{url}: what was downloaded does not have the checksum {digest}")
     return part.replace(target)
 
 
-def _complete(url: str, part: Path, policy: Policy) -> None:
+def _complete(url: str, part: Path, progress: bool) -> None:
     problem = ""
-    for attempt in range(policy.attempts):
+    for attempt in range(ATTEMPTS):
         if attempt:
-            time.sleep(policy.pause * 2 ** (attempt - 1))
+            time.sleep(PAUSE * 2 ** (attempt - 1))
         try:
-            return _go_on(url, part, policy)
+            return _go_on(url, part, progress)
         except requests.RequestException as error:
             problem = _why(error)
             if problem == NO_CONNECTION and attempt:
                 raise Unreachable(f"{url}: {problem}") from None
-    raise DataError(f"{url}: {problem} (tried {policy.attempts} times)")
+    raise DataError(f"{url}: {problem} (tried {ATTEMPTS} times)")
 
 
-def _go_on(url: str, part: Path, policy: Policy) -> None:
+def _go_on(url: str, part: Path, progress: bool) -> None:
     """Append the rest of the file to ``part``, or write it anew where the server sends all of it."""
     with part.open("ab") as handle:
         have = handle.tell()
@@ -371,8 +329,8 @@ def _go_on(url: str, part: Path, policy: Policy) -> None:
                 handle.truncate(0)
 
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-        how = {"timeout": (policy.connect, policy.read), "headers": headers, "hooks": {"response": begin}}
-        pooch.HTTPDownloader(policy.progress, CHUNK, **how)(url, handle, None)
+        how = {"timeout": (CONNECT, READ), "headers": headers, "hooks": {"response": begin}}
+        pooch.HTTPDownloader(progress, CHUNK, **how)(url, handle, None)
 
 
 def _why(error: Exception) -> str:
