@@ -31,15 +31,8 @@ def show(as_json: bool, value: Any, lines: Iterable[object]) -> None:
 
 def say_json(value: Any) -> None:
     """Print a value as JSON; paths are text, and a number that is not finite is null."""
-    print(json.dumps(_finite(value), indent=2, default=str, allow_nan=False), flush=True)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not abs(value) < float("inf") else value
+    finite = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+    print(json.dumps(finite, indent=2), flush=True)
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
