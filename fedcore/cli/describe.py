@@ -17,13 +17,7 @@ from fedcore.base.registry import PACKAGES, Plugin, plugins
 from fedcore.cli.options import Json, completing, show
 from fedcore.parts import Part, Recipe, roles
 
-KINDS = {
-    "algorithms": "algorithm",
-    "models": "model",
-    "data": "data",
-    "partitions": "partition",
-    "observers": "observer",
-}
+KINDS = {name: name.removesuffix("s") for name in ("algorithms", "models", "data", "partitions", "observers")}
 
 
 def list_plugins(
