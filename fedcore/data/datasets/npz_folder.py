@@ -104,11 +104,8 @@ def _check_like(
         )
     if x.dtype != like.dtype:
         raise DataError(f"{path}: x is {x.dtype}, but {first.name} has {like.dtype}")
-    if vocabulary is not None:
-        _check_tokens(path, x, vocabulary)
-
-
-def _check_tokens(path: Path, x: NDArray[np.generic], vocabulary: int) -> None:
+    if vocabulary is None:
+        return
     if x.dtype.kind != "i":
         raise DataError(f"{path}: x is {x.dtype}, but data.vocabulary says that it holds token indices")
     low, high = int(x.min(initial=0)), int(x.max(initial=0))
