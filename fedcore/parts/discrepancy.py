@@ -19,15 +19,9 @@ def squared(kind: Discrepancy, x: Tensor, z: Tensor, weights: Tensor) -> tuple[T
     ``mean``: ||sum_i weights_i x_i - mean z||^2. ``kernel``: under exp(-||a - b||^2 / (2 s^2)), with the
     diagonal, so never negative; s is the median distance of different pooled points, taken as a constant.
     """
-    return _mean(x, z, weights) if kind == "mean" else _kernel(x, z, weights)
-
-
-def _mean(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    difference = weights @ x - z.mean(dim=0)
-    return difference.square().sum(), weights[:, None] * difference * 2
-
-
-def _kernel(x: Tensor, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    if kind == "mean":
+        difference = weights @ x - z.mean(dim=0)
+        return difference.square().sum(), weights[:, None] * difference * 2
     points = torch.cat([x, z])
     signed = torch.cat([weights, z.new_full((len(z),), -1 / len(z))])
     gram = points @ points.T
