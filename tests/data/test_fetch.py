@@ -290,11 +290,13 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
     [b"\x1f\x8b garbage", archive("gz", "in/b.txt"), archive("gz", "in/a.txt", content=b"")],
     ids=["garbage", "another file", "an empty file"],  # an archive's bytes hold the time
 )
+@pytest.mark.parametrize("known", [False, True], ids=["no checksum", "its checksum"])
 def test_a_kept_archive_that_fails_is_downloaded_once_more(
-    server: Served, tmp_path: Path, kept: bytes
+    server: Served, tmp_path: Path, kept: bytes, known: bool
 ) -> None:
-    server.files["all.tar.gz"] = archive("gz", "in/a.txt")
-    file = toy("toys/a.txt", Form("all.tar.gz", urls=(f"{server.url}/all.tar.gz",), member="in/a.txt"))
+    body = server.files["all.tar.gz"] = archive("gz", "in/a.txt")
+    digest = f"sha256:{sha256(body)}" if known else ""
+    file = toy("toys/a.txt", Form("all.tar.gz", digest, (f"{server.url}/all.tar.gz",), "in/a.txt"))
     archived = tmp_path / "fetched" / "toys" / ".all.tar.gz"
     archived.parent.mkdir(parents=True)
     archived.write_bytes(kept)
