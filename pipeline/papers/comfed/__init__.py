@@ -248,12 +248,12 @@ PAPER = Paper(
     datasets=DATASETS,
     targets={
         **TABLES,
-        **VARIATIONS,
         **{
             f"{name}{ending}": target.read_as(words, partial(replace, split=split))
             for ending, (split, words) in PARTITIONS.items()
             for name, target in ACCURACIES.items()
         },
+        **VARIATIONS,
         **{
             f"{name}{ending}": search(step, split, words)
             for ending, (split, words) in PARTITIONS.items()
