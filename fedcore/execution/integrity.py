@@ -148,7 +148,11 @@ def _all_changes(folder: Path) -> Iterator[str]:
 
 
 def _is_partition(folder: Path) -> bool:
-    return (folder / PARTITION).exists() or (folder / STATISTICS).exists()
+    of_a_run, of_a_partition = (
+        any((folder / name).exists() for name in names)
+        for names in ((PROVENANCE, SUMMARY), (PARTITION, STATISTICS))
+    )
+    return of_a_partition and not of_a_run
 
 
 def _changes(folder: Path) -> Iterator[str]:

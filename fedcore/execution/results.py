@@ -56,11 +56,11 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
 
 
 def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
-    """Write a finished run's files; summary.json comes last but provenance, so that it marks the end."""
+    """Write a finished run's files; spec.yaml comes first, and summary.json last but provenance."""
+    write_text(folder / SPEC, core_yaml.to_yaml(result.spec))
     if save_model:
         with atomic(folder / integrity.PARAMETERS) as handle:
             np.savez(handle, **result.parameters)  # type: ignore[arg-type]
-    write_text(folder / SPEC, core_yaml.to_yaml(result.spec))
     tables = {"history": result.rows, "clients": result.clients, **result.tables}
     tables = {f"{name}.csv": rows for name, rows in tables.items() if rows}
     arrays = {f"{name}.npz": its for name, its in result.arrays.items()}

@@ -234,6 +234,9 @@ def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
 
 
 def _refuse_another_result(folder: Path, spec: Spec) -> None:
+    found = sorted(path.name for path in folder.glob("[!.]*"))
+    if found and not {SPEC, CHECKPOINT, PROVENANCE, SUMMARY}.intersection(found):
+        raise SpecError(f"{folder}: holds {shown(found[0])}, expected an empty folder or that of a run")
     if not (folder / PROVENANCE).is_file():
         return
     try:
@@ -249,7 +252,9 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
         ]
         kind = f"of another specification: {key} is {shown(there)} there, {shown(here)} here"
         kind += f" (and {len(more)} more)" if more else ""
-    raise SpecError(f"{folder}: holds a result {kind}; take another folder, or replace it with force")
+    raise SpecError(
+        f"{folder}: holds a result {kind}; take another folder or replace it: --force, in Python force=True"
+    )
 
 
 def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:

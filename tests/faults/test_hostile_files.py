@@ -518,6 +518,17 @@ def test_a_folder_holds_what_its_specification_makes_and_the_users_own(
     assert set(files(out)) == {"spec.yaml", "history.csv", "summary.json", "provenance.json", "mine.csv"}
 
 
+def test_a_folder_of_other_files_is_refused_before_training(short: dict[str, Any], tmp_path: Path) -> None:
+    (out := tmp_path / "out").mkdir()
+    (out / ".hidden").touch()
+    (out / "notes.txt").write_text("mine\n")
+    result = call(short, tmp_path)
+    assert str(result.exception) == f"{out}: holds 'notes.txt', expected an empty folder or that of a run"
+    assert {*files(out)} == {".hidden", "notes.txt"}
+    (out / "notes.txt").unlink()
+    assert call(short, tmp_path).exit_code == 0
+
+
 def test_a_model_that_a_former_result_lists_is_not_deleted_by_the_run_that_reads_it(
     short: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -91,6 +91,18 @@ def test_a_file_too_many_is_named(tree: Path) -> None:
     assert changed(folder) == "clients.csv is not listed in provenance.json"
 
 
+def test_a_partition_in_its_folder_does_not_hide_a_run(tree: Path) -> None:
+    folder = tree / "setting/method/seed1"
+    (folder / "stats.json").write_text(json.dumps(sealed({})))
+    (folder / "history.csv").write_text("round\n")
+    report = check(tree)
+    assert folder in report.runs
+    assert [problem.what.split()[:3] for problem in report.problems] == [
+        ["history.csv", "is", "changed"],
+        ["stats.json", "is", "not"],
+    ]
+
+
 def test_what_is_sealed_is_unchanged_even_if_it_says_nothing(tree: Path) -> None:
     folder = tree / "setting/method/seed1"
     (folder / "timing.json").write_text(json.dumps(sealed({})))
