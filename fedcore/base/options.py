@@ -103,7 +103,7 @@ def omit_default(default: Any) -> Any:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` for a near miss, else the empty string."""
-    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.55)
+    close = difflib.get_close_matches(str(name), list(known), n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

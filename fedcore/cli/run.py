@@ -44,7 +44,9 @@ def run(
     threads: Threads = 1,
     save_model: Annotated[bool, typer.Option(help="Write model.npz too.")] = False,
     resume: Annotated[bool, typer.Option(help="Go on from a checkpoint in the folder.")] = True,
-    checkpoint_every: Annotated[float, typer.Option(help="Minimum seconds between checkpoints.")] = 30.0,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0, help="Minimum seconds between checkpoints.")
+    ] = 30.0,
     stall_after: Stall = 3600.0,
     force: Annotated[bool, typer.Option("--force", help="Replace another specification's result.")] = False,
     quiet: Quiet = False,

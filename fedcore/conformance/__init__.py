@@ -89,7 +89,9 @@ def register(path: Path, folder: Path) -> tuple[str, list[Plugin]]:
     there is no such file, it can't be loaded, declares no plug-in, or one of a taken name or untested kind.
     """
     if not path.is_file():
-        raise SpecError(f"{path}: no such file")
+        raise SpecError(
+            f"{path}: {'a folder' if path.is_dir() else 'no such file'}, expected a plug-in's file"
+        )
     path = path.resolve()
     declared = of_module(alone(path))
     if not declared or not all(isinstance(plugin, Plugin) for plugin in declared):

@@ -126,7 +126,7 @@ class Catalogue:
             values = overlay(common, specification(params, query))
             parsed = parse({"seed": 0, "variant": params.variant} | values)
         except SpecError as error:
-            raise self.params.refusal(paper, place_of(query, str(error))) from None
+            raise self.params.refusal(paper, place_of(params, query, str(error))) from None
         resolved = parsed.resolved()
         method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
         division = digest({key: resolved[key] for key in ("data", "partition")})[:8]

@@ -3,6 +3,7 @@
 How often clients train in a run follows from its specification, before any data are read.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -131,12 +132,17 @@ def _entry(group: Mapping[str, Any], where: str, name: str) -> Any:
     return group[name]
 
 
-def place_of(query: Query, message: str) -> str:
+def place_of(params: PaperParams, query: Query, message: str) -> str:
     """Say where in the parameters the key of a specification stands."""
     at = f"datasets.{query.dataset}"
     paths = {"data": f"{at}.data", "model": f"{at}.model", "partition": f"{at}.splits.{query.split}"}
     paths |= {"algorithm": f"algorithms.{query.algorithm}"}
     section, dot, rest = message.partition(".")
+    if section == "algorithm":
+        option = re.split("[.:]", rest)[0]
+        for key, case in params.algorithms[query.algorithm].per.items():
+            if key in {query.regime, query.dataset, query.split} and option in (case.model_extra or {}):
+                paths[section] = f"algorithms.{query.algorithm}.per.{key}"
     if message.partition(":")[0] in dict(query.changes):
         return f"{message} (in grid, tune, variants or controls, algorithm '{query.algorithm}')"
     if dot and section in paths:

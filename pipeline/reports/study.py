@@ -269,8 +269,9 @@ def _note(design: _Design, frame: DataFrame) -> str:
         for row, (apart, p) in significance.equivalent(samples, base, margin).items()
     }
     near = "; ".join(line for line, p in tested.items() if p < significance.ALPHA) or "none"
+    least = f"{margin:g}{unit[:-1] if margin == 1 else unit}"
     return (
-        f"{source} Less than {margin:g}{unit} from {names[base]} (two one-sided paired t-tests, p "
+        f"{source} Less than {least} from {names[base]} (two one-sided paired t-tests, p "
         f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
         f"{near if tested else f'not tested: {significance.FEW}'}."
     ).strip()

@@ -111,7 +111,8 @@ class Workflow:
         for spec in filter(None, (job.params.get("order") for job in jobs)):
             write_text(Path(spec["file"]), f"{canonical_json(spec['told']) if 'told' in spec else merged}\n")
         seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
-        LogHandler.asked = (len(jobs), sum(seconds))
+        with _in_one_line(self.where):  # times follow results that are here, of any study
+            LogHandler.asked = (len(jobs), sum(seconds))
         self._say_how_long()
 
     def say_what_now(self) -> None:

@@ -246,6 +246,10 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             {"variants": {"x": {"training.lr_schedule": {"name": "constant"}}}},
             f"{FILE}: training.lr_schedule: got {{'name': 'constant'}}, expected a value",
         ),
+        (
+            {"algorithms": {"moon": {"mu": 0.1, "per": {"mnist": {"mu": -1.0}}}}},
+            f"{FILE}: algorithms.moon.per.mnist.mu: got -1.0, expected a number greater than or equal",
+        ),
         ({"algorithms": {"fedporx": {}}}, f"{FILE}: algorithms.fedporx.name: no algorithm named 'fedporx'"),
         (
             {"datasets": {"mnist": {"model": {"name": "mpl"}}}},
