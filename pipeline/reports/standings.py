@@ -330,7 +330,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
         count = len({plan.dataset(place) for place in places})
-        about = f"skew:\n{textwrap.fill(group, LETTERS)}\n{count} data set{'s' if count > 1 else ''}"
+        about = f"skew:\n{textwrap.fill(group, LETTERS)}\nn = {count}"
         axes.set_title(about if group else "")
         for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
             ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
@@ -343,7 +343,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
     counts = captions.extent(numbers["n"])
     notes = [
-        f"Means over {counts} data sets with 95% intervals, not corrected for the number of methods; "
+        f"Means over n = {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
         f"The axis is linear to ±{LINEAR}, logarithmic beyond.",
         *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
