@@ -187,7 +187,9 @@ def too_narrow(plan: Plan) -> str:
     if len(at_end) <= NARROW * len(chosen):
         return ""
     counts = Counter(zip(at_end["key"], at_end["end"], strict=True)).most_common()
-    where = ", ".join(f"{key} the {end} {count} times" for (key, end), count in counts)
+    where = ", ".join(
+        f"{key} the {end} {'once' if count == 1 else f'{count} times'}" for (key, end), count in counts
+    )
     much = f"{len(at_end)} of {len(chosen)} values chosen for {base} lie at an end"
     return f" Range too narrow: {much} ({where}), so a wider one may lower gains."
 
