@@ -169,7 +169,7 @@ def test_stages_follow_from_what_is_there() -> None:
     kinds = build(catalogue, "kinds").set_index(["row", "column"])
     assert [*kinds.loc[("fedprox", "none"), ["mean", "n"]]] == pytest.approx([2.0, 2])
     drawn = {name: Path(f"reports/bench/{name}.svg").read_text() for name in ("kinds", "budget", "profiles")}
-    assert {">skew:<", ">none<", ">2 data sets<"} <= {*re.findall(">[^<]+<", drawn["kinds"])}
+    assert {">skew:<", ">none<", ">n = 2<"} <= {*re.findall(">[^<]+<", drawn["kinds"])}
     assert "intervals, not corrected for the number" in Path("reports/bench/kinds.caption.md").read_text()
     assert not re.search(r">\d\.\d<", drawn["budget"].partition(">trials<")[0]), "trials are whole"
     assert all(drawn[name].count("<use ") > 30 for name in ("budget", "profiles")), "lines have markers"
@@ -448,7 +448,7 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     assert all(path.read_bytes() == text for path, text in made_once.items()), "nothing runs twice"
     assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
     printed = capsys.readouterr().out
-    assert "over 1 data sets: undecided; place" in printed
+    assert "over 1 data set: undecided; place" in printed
     assert "of the 3 on as many data sets" in printed, "with the base"
     assert " +0.00  fedavg" in printed
     assert re.search(r"all \(1, uncorrected\), ranked \(1, uncorrected\)", SMALL_BOARD.read_text())
