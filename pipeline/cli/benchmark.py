@@ -77,7 +77,8 @@ def rank(
     place = list(equal.index).index(method) + 1
     lines = [
         f"{method}: {row['effect']:+.2f} points ({row['interval']}) over {row['sets']:.0f} data "
-        f"set{'s' if row['sets'] > 1 else ''}: {row['verdict']}; place {place} of the {len(equal)} on as many data sets",
+        f"set{'s' if row['sets'] > 1 else ''}: {row['verdict']}; "
+        f"place {place} of the {len(equal)} on as many data sets",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
     ]
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
