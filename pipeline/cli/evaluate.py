@@ -110,7 +110,7 @@ def _paper(evaluation: Evaluation, paper: str, minutes: float) -> dict[str, Any]
     agreeing = sum(check.agrees for check in checks)
     runs, seconds = evaluation.left[paper]
     verdict = f"{agreeing} of {len(checks)} cells and figures reproduced" if checks else "nothing checked"
-    if (least := evaluation.least.get(paper, 0)) > minutes:
+    if not checks and (least := evaluation.least.get(paper, 0)) > minutes:
         verdict += f": its quickest cell or figure takes --minutes {least}"
     rest = f"; {runs:,} kept runs are left, about {duration(seconds)} on one core" if runs else ""
     return {

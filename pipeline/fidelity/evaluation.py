@@ -156,10 +156,11 @@ def evaluate(
     evaluation, pace = Evaluation(), Pace(time.monotonic() + (1 - RESERVE) * seconds)
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
     every = [*units(catalogue, kept, folder)]
+    every = without_history(every, folder) if fill else every
     for unit in sorted(every, key=lambda unit: unit.seconds):
         evaluation.least.setdefault(unit.paper, math.ceil(unit.seconds / LARGEST / 60))
     fitting = [unit for unit in every if unit.seconds <= LARGEST * seconds]
-    todo = without_history(fitting, folder) if fill else in_turn(fitting, seed)
+    todo = fitting if fill else in_turn(fitting, seed)
     try:
         for check in _checks(todo, pace, root, settings, evaluation.absent, note):
             evaluation.checks.append(check)

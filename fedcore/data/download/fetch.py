@@ -169,8 +169,10 @@ def _fill(request: _Request, file: File, path: Path) -> None:
         except DataError as error:
             unreachable |= {host} if isinstance(error, Unreachable) else set()
             problems.append(error)
+            if is_url(place):
+                _downloaded(path, form).unlink(missing_ok=True)
         finally:
-            if is_url(place) and not (form.member and cache.holds(file, source)):
+            if is_url(place) and not form.member:
                 _downloaded(path, form).unlink(missing_ok=True)
     other = any(isinstance(problem, OtherEdition) for problem in problems)
     raise (OtherEdition if other else DataError)(_advice(request, file, problems))
@@ -199,7 +201,7 @@ def _candidates(file: File) -> list[tuple[str, Form]]:
 
 
 def _alone(folder: Path) -> "filelock.BaseFileLock":
-    return filelock.FileLock(folder / ".lock")
+    return filelock.FileLock(folder / ".lock", mode=0o666)
 
 
 def _downloaded(path: Path, form: Form) -> Path:
