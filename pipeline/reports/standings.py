@@ -28,7 +28,7 @@ RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
 LETTERS = 10  # that fit above a narrow panel
-LINEAR = 2  # points of accuracy up to which effects are drawn to scale
+LINEAR = 2  # points of accuracy up to which effects are drawn to scale where some are five times as large
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
@@ -321,12 +321,20 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     groups = {kind.replace("_", " "): places for kind, places in by_kind.items() if places}
     run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
     order = [*reversed(found_effects(plan, run_scores))]
+    found = {
+        group: found_effects(plan, run_scores[run_scores["workload"].isin(places)])
+        for group, places in groups.items()
+    }
+    far = any(
+        max(-one.low, one.high) > 5 * LINEAR for effects_of in found.values() for one in effects_of.values()
+    )
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
-    panels[0].set_xscale("symlog", linthresh=LINEAR)
-    ticks = [-20, 0, 2] if len(groups) > 1 else [-20, -5, -2, 0, 2, 5]
-    panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
-    panels[0].minorticks_off()
+    if far:
+        ticks = [-20, 0, 2, 20] if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
+        panels[0].set_xscale("symlog", linthresh=LINEAR)
+        panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+        panels[0].minorticks_off()
     lines = []
     for axes, (group, places) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
@@ -334,7 +342,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         count = len({plan.dataset(place) for place in places})
         about = f"skew:\n{textwrap.fill(group, LETTERS)}\nn = {count}"
         axes.set_title(about if group else "")
-        for name, effect in found_effects(plan, run_scores[run_scores["workload"].isin(places)]).items():
+        for name, effect in found[group].items():
             ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
             marker = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
             axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
@@ -347,7 +355,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     notes = [
         f"Means over n = {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
-        f"The axis is linear to ±{LINEAR}, logarithmic beyond.",
+        *[f"The axis is linear to ±{LINEAR}, logarithmic beyond."] * far,
         *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
     ]
     if (numbers["n"] < FEWEST).any():

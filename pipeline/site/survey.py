@@ -19,7 +19,7 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import report_changes
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
-from pipeline.reports.kept import FIRST, HISTORIES, REFERENCE, RUNS, filled, read_histories, read_runs
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, filled, read_histories, read_runs
 from pipeline.reports.results import REPRODUCTION, facts, is_made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -243,7 +243,11 @@ def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) 
     tables = map(read_runs, sorted((root / REFERENCE).glob(f"*/{RUNS}")))
     lines = {line["spec_sha256"]: filled(line) for table in tables for line in table.to_dict("records")}
     histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
-    curves = {run: one.drop(columns=FIRST[:2]) for table in histories for run, one in table.groupby("run")}
+    curves = {
+        run: one.drop(columns=["run", "processor"])
+        for table in histories
+        for run, one in table.groupby("run")
+    }
     for paper, name, _ in catalogue.targets():
         frame, files = _built(root / REFERENCE / paper, name)
         sources = catalogue.sources(paper, name, root)

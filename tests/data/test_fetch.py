@@ -285,6 +285,22 @@ def test_an_archive_of_several_files_is_downloaded_once(server: Served, tmp_path
     assert not list(tmp_path.rglob("*.tar.gz"))
 
 
+def test_an_archive_outlives_an_interruption_while_it_is_unpacked(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = server.files["all.zip"] = archive("zip", "a.txt")
+    form = Form("all.zip", f"sha256:{sha256(body)}", (f"{server.url}/all.zip",), "a.txt")
+
+    def interrupted(*arguments: Any) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(fetch, "_unpack", interrupted)
+        get(declare(toy("toys/a.txt", form)), Source(tmp_path))
+    assert get(declare(toy("toys/a.txt", form)), Source(tmp_path)).read_bytes() == TEXT
+    assert len(server.asked) == 1
+
+
 @pytest.mark.parametrize(
     "kept",
     [b"\x1f\x8b garbage", archive("gz", "in/b.txt"), archive("gz", "in/a.txt", content=b"")],
