@@ -294,9 +294,10 @@ def test_an_archive_outlives_an_interruption_while_it_is_unpacked(
     def interrupted(*arguments: Any) -> str:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(fetch, "_unpack", interrupted)
-        get(declare(toy("toys/a.txt", form)), Source(tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            get(declare(toy("toys/a.txt", form)), Source(tmp_path))
     assert get(declare(toy("toys/a.txt", form)), Source(tmp_path)).read_bytes() == TEXT
     assert len(server.asked) == 1
 
