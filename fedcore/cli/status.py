@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from fedcore.base.errors import DataError, plain, say
+from fedcore.base.errors import DataError, SpecError, plain, say
 from fedcore.cli.options import Json, Results, completing, extensions, say_json, show
 from fedcore.execution.integrity import check
 from fedcore.execution.status import FINISHED, Status, counts, seconds_left, survey
@@ -134,7 +134,11 @@ def _watched(look: Callable[[], list[Status]], interval: float, silent: bool) ->
 def _planned(report: str, scale: str | None, over: Path | None) -> Mapping[str, Mapping[str, str]] | None:
     """Ask whoever knows what should be there; None if nobody does."""
     beside = Path("params.yaml")
-    return next(extensions(PLANS, beside, report, scale, over), None) if beside.is_file() else None
+    if beside.is_file():
+        return next(extensions(PLANS, beside, report, scale, over), None)
+    if report or scale or over:
+        raise SpecError(f"{beside}: not here; expected the folder of a checkout")
+    return None
 
 
 def verify(

@@ -25,6 +25,7 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
         SpecError: there is no such report, or no such form of it.
     """
     name = os.path.relpath(typed or ".")
+    typed = typed or "''"
     if name.startswith(("results/", "data/")):
         return name
     name = name.removeprefix("reports/")

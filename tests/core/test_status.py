@@ -202,4 +202,7 @@ def test_the_live_view_has_the_counts_on_a_line_of_their_own() -> None:
 def test_nothing_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert CLI.invoke(app, ["status"]).output == "no runs\n"
+    for option in (["--for", "rfedavg/table1"], ["--scale", "paper"], ["--overlay", "mine.yaml"]):
+        said = str(CLI.invoke(app, ["status", *option]).exception)
+        assert said == "params.yaml: not here; expected the folder of a checkout", option
     assert str(CLI.invoke(app, ["status", "nowhere"]).exception) == "nowhere: no such folder"

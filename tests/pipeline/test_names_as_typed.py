@@ -64,7 +64,7 @@ def test_a_name_as_typed_is_found(
         ("rfedavgg", "the nearest: reports/rfedavg,"),
         ("reports/fedomv/", "the nearest: reports/fedomw,"),
         ("sitee", "the nearest: reports/site;"),
-        ("", "no such report; `"),
+        ("", "'': no such report; `"),
         ("zzz", "no such report; `"),
         ("table1.docx", "table1 with one of .csv,"),
         ("table1.provenance.json", "table1 with one of .csv,"),
@@ -74,7 +74,8 @@ def test_a_name_as_typed_is_found(
 def test_any_other_name_is_one_line_with_names_to_paste(catalogue: Catalogue, typed: str, near: str) -> None:
     with pytest.raises(SpecError) as refused:
         path_of(catalogue, typed)
-    assert str(refused.value).startswith(f"{typed}: no such ")
+    shown = typed or "''"
+    assert str(refused.value).startswith(f"{shown}: no such ")
     assert near in str(refused.value)
     assert "\n" not in str(refused.value)
 
