@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 def standardise(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Subtract the training rows' mean and divide by their (population) standard deviation, by column.
 
-    The -G form of RADFed, IV-E. A constant column becomes 0. Statistics are taken in float64; arrays [n, ...]
+    The -G form of RADFed, IV-B. A constant column becomes 0. Statistics are taken in float64; arrays [n, ...]
     keep their dtype, and the others are transformed with the same statistics.
     """
     scale = train.std(axis=0, dtype=np.float64)
@@ -23,7 +23,7 @@ def standardise(train: NDArray[Any], *others: NDArray[Any]) -> tuple[NDArray[Any
 def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     """Let each client standardise its own rows with its own mean and standard deviation.
 
-    The -L form of RADFed, IV-E. A column that is constant on a client becomes 0 there, and so does a client
+    The -L form of RADFed, IV-B. A column that is constant on a client becomes 0 there, and so does a client
     of one row. Rows of no client stay as they are, and so do columns of zeros and ones (indicators), which
     RADFed's released code leaves alone on Covertype. ``clients`` are those of all uses, each with its rows.
     """

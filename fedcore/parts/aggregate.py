@@ -181,7 +181,8 @@ def staleness_weight(decay: Decay, staleness: int, a: float, b: float) -> float:
 class DriftCorrectedMean(Aggregation):
     """sum_k p_k (w_k + h_k) over the cohort, h_k the drift after the round. Gao et al. (FedDC), Algorithm 1.
 
-    A client sends the sum w_k + h_k, which is as large as a model.
+    A client sends the sum w_k + h_k, which is as large as a model. The authors' code adds the mean drift of
+    all clients to the plain mean of the cohort's models: the same if all take part with equal weights.
     """
 
     label: str = "averaging of drift-corrected models"

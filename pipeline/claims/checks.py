@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
@@ -21,7 +21,7 @@ from fedcore.base.lazy import scipy
 from fedcore.base.options import Options
 from pipeline.catalogue.targets import Cell
 from pipeline.reports.agreement import ROUNDING
-from pipeline.reports.significance import ALPHA, holm, paired, parse_samples
+from pipeline.reports.significance import ALPHA, Samples, holm, paired, parse_samples
 
 Means = Mapping[Cell, Any]
 SHOWN = 6
@@ -345,6 +345,8 @@ class Significant(Check):
     The test compares the runs that share partition and seed. Numbers without their runs, as papers print
     them, are compared by Student's t-test, with ``printed_runs`` runs each. ``holm``: p is corrected for all
     comparisons of the claim; both p are told. ``better``: false where the claim is that nothing is found.
+    ``above``: in place of p, the mean difference over its deviation (divided by n) and the root of n must be
+    above this, which numbers without their runs don't say.
     """
 
     kind: Literal["significant"]
@@ -355,6 +357,7 @@ class Significant(Check):
     test: Literal["t", "wilcoxon"] = "t"
     holm: bool = False
     better: bool = True
+    above: float | None = None
     printed_runs: Annotated[int, Field(ge=2)]
 
     def read(self, line: Mapping[Any, Any]) -> Any:
@@ -366,7 +369,9 @@ class Significant(Check):
         columns = self.columns if self.holm else (part,)
         return tuple((row, column) for column in columns for row in self.named())
 
-    def _part(self, name: str, means: Means) -> tuple[bool, str]:
+    def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
+        if self.above is not None:
+            return self._over(self.above, name, means)
         pairs = [(row, over, column) for column in self.columns for row in self.row for over in self.over]
         tests = {" ".join(pair): self._test(means, *pair) for pair in pairs}
         plain = {key: p for key, (p, _) in tests.items()}
@@ -377,12 +382,22 @@ class Significant(Check):
         text = f"{worst}: {tests[worst][1]:+.3g}, p {plain[worst]:.2g}, by Holm {corrected[worst]:.2g}"
         return all(seen) if self.better else not any(seen), text
 
+    def _over(self, least: float, name: str, means: Means) -> tuple[bool | None, str]:
+        found: dict[str, float] = {}
+        for row, over in product(self.row, self.over):
+            gains = _differences(means[row, name][0], means[over, name][0])
+            if len(gains) < 2:
+                return None, ""
+            found[f"{row} {over} {name}"] = _ratio(fmean(gains), pstdev(gains) / math.sqrt(len(gains)))
+        worst = min(found, key=found.__getitem__)
+        return found[worst] > least, f"{worst}: {found[worst]:.3g}, asked for {least:g}"
+
     def _test(self, means: Means, row: str, over: str, column: str) -> tuple[float, float]:
         if not {(row, column), (over, column)} <= means.keys():
             return 1.0, 0.0
         (values, *ours), (rival_values, *theirs) = means[row, column], means[over, column]
-        differences = [values[run] - rival_values[run] for run in values if run in rival_values]
         if values and rival_values:
+            differences = _differences(values, rival_values)
             return paired(differences, self.test), fmean(differences or [0.0])
         n = self.printed_runs
         return float(scipy.stats.ttest_ind_from_stats(*ours, n, *theirs, n).pvalue), ours[0] - theirs[0]
@@ -393,6 +408,10 @@ CHECKS: Mapping[str, type[Check]] = {
     for check in Check.__subclasses__()
     for kind in get_args(check.model_fields["kind"].annotation)
 }
+
+
+def _differences(values: Samples, rival_values: Samples) -> list[float]:
+    return [values[run] - rival_values[run] for run in values if run in rival_values]
 
 
 def _short(value: float) -> str:

@@ -325,6 +325,22 @@ def test_printed_means_and_deviations_are_tested_unpaired() -> None:
         assert verdict(check, frame).status == expected, "t(.975, 2) = 4.303"
 
 
+def test_a_paper_may_have_a_test_of_its_own() -> None:
+    """Differences d - 1, d, d + 1 deviate by the root of 2/3: the statistic is 3 d over the root of 2."""
+    check = {**SIGNIFICANT, "columns": "x", "above": 1.812}
+    for d, expected in ((0.85, "not reproduced"), (0.86, "reproduced")):
+        result = verdict(check, paired_runs(x=[d - 1, d, d + 1]))
+        assert (result.status, f"a b x: {3 * d / 2**0.5:.3g}, asked for 1.812" in result.detail) == (
+            expected,
+            True,
+        )
+    assert verdict(check, paired_runs(x=[1.0, 1.0])).status == "reproduced", "no spread at all"
+    assert verdict(check, results({"a": {"x": 60.0}, "b": {"x": 50.0}})).status == "not enough runs"
+    level = paired_runs(x=[3.5, 4.0, 4.5]).query("row == 'a'").assign(row="c")
+    lines = pd.concat([paired_runs(x=[3.0, 4.0, 5.0]), level])
+    assert verdict({**check, "over": ["b", "c"]}, lines).status == "not reproduced", "a is no better than c"
+
+
 def test_the_detail_names_what_fails() -> None:
     result = verdict({"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y", "z"]})
     assert result.detail == "true in 2 of 3: not where y 80 against b 80"

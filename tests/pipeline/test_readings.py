@@ -26,11 +26,13 @@ from pretended import finish
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import find, plugins
+from fedcore.data import Source
 from fedcore.execution.batch import execute
-from fedcore.execution.runner import Settings
+from fedcore.execution.runner import Settings, prepare
 from fedcore.parts import Recipe
 from fedcore.parts.aggregate import LearnedMixture
 from fedcore.parts.objective import Proximal
+from fedcore.spec import parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import load
 from pipeline.catalogue.schema import ReadingsParams
@@ -80,7 +82,6 @@ NO_READING = {
     "data.unseen_writers": "a setting of LEAF",
     "model.activation": "the paper names it",
     "model.bias": "the paper's logistic regression has one",
-    "partition.capped": "a convention of other papers",
     "algorithm.delta_precision": "arithmetic",
     "algorithm.batch_p": "a hyperparameter of the code",
     "algorithm.same_start": "McMahan et al. show both",
@@ -119,6 +120,31 @@ def test_a_reading_that_can_run_is_a_valid_specification_and_ours_is_what_the_ta
                 differs |= {alternative} if spec != plain else set()
     measured = {alternative for alternative in point.tried if point.alternatives[alternative].measure}
     assert differs | measured | {point.paper} == {*point.tried}
+
+
+def partition_readings() -> Iterator[tuple[str, str, str]]:
+    """Yield the readings that deal rows out in another way than ours: paper, point and alternative."""
+    for paper, name in TRIED:
+        for alternative in points(paper)[name].tried[1:]:
+            changes = points(paper)[name].alternatives[alternative].changes or {}
+            if any(key.startswith("partition.") and key != "partition.seed" for key in changes):
+                yield paper, name, alternative
+
+
+@pytest.mark.parametrize(("paper", "name", "alternative"), [*partition_readings()])
+def test_rows_can_be_dealt_out_in_every_way_that_a_partition_can_be_read(
+    paper: str, name: str, alternative: str
+) -> None:
+    catalogue, point = catalogue_of(HOME / "params.yaml", "demo"), points(paper)[name]
+    changed = (
+        replace(query, changes=(*query.changes, *more))
+        for query in queries(paper, point)
+        if (more := changes_of(catalogue.params.papers[paper], query, point, alternative))
+    )
+    run, _, _ = prepare(
+        parse(catalogue.runs(paper, next(changed))[0].spec), Settings(source=Source(HOME / "data"))
+    )
+    assert run.problem.active
 
 
 @pytest.mark.parametrize("paper", papers())
