@@ -24,7 +24,7 @@ READINGS = {  # by the ending of their names: what they are called in print
     "symmetric": "pixels -1 to 1",
 }
 KEY = ["paper", "target", "row", "column"]
-PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", "seeds"]
+PUBLISHED, MEASURED = ["published_mean", "published_std"], ["mean", "std", "n", "seeds", "diverged"]
 ANSWERS = ["within_margin", "within_interval"]
 CELLS = ["paper", "target", "beside", "variant", "row", "column", "unit", *PUBLISHED, *MEASURED]
 CELLS += ["difference", *ANSWERS, "methods", "tau", "scale", "verdict"]
@@ -177,12 +177,13 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     reading = pd.Series([report_reading or row_reading for _, row_reading in rows], cells.index, object)
     states = zip(cells["data_state"], cells["published_unit"], strict=True)
     partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
-    judges = cells["verdict"].notna() | ("verdict" not in frame)
+    judges = cells["verdict"].notna() | ("verdict" not in frame) | (cells["diverged"] > 0)
     return cells.astype({"mean": float, "std": float, "variant": object}).assign(
         paper=paper,
         target=(plain + "_" + reading).where(reading != "", plain),
         row=[row for row, _ in rows],
         seeds=cells["seeds"].fillna(cells["n"]),
+        diverged=cells["diverged"].fillna(0),
         variant=lambda frame: frame["variant"].fillna("paper").mask(reading != "", reading),
         comparable=judges & ~partial,
         on_stand_in=judges & partial,
@@ -192,14 +193,15 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
 def _verdict(line: Mapping[Hashable, Any]) -> str:
     if pd.isna(line["n"]):
         return NO_CELL if line["built"] else NOT_BUILT
-    if pd.isna(line["mean"]):
+    diverged = line["diverged"] > 0
+    if pd.isna(line["mean"]) and not diverged:
         return NO_RUN
     if line["scale"] != REPRODUCTION:
         return f"not tested at {line['scale']} scale"
     if line["on_stand_in"] is True:
         return ON_STAND_IN
-    if line["n"] != line["seeds"]:
+    if line["n"] + line["diverged"] < line["seeds"]:
         return SHORT
     if not line["comparable"]:
         return NOT_JUDGED
-    return agreement.AGREES if line["within_margin"] else agreement.DIFFERS
+    return agreement.AGREES if line["within_margin"] and not diverged else agreement.DIFFERS

@@ -7,7 +7,7 @@ from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.captions import extent
-from pipeline.reports.effects import INTERVAL, UNCORRECTED
+from pipeline.reports.effects import UNCORRECTED, with_interval
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.significance import FEWEST
 from pipeline.reports.standings import BoardContent, boards, complete, too_narrow
@@ -77,15 +77,16 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
         sets = max((line["n"] for line in tested), default=0)
         texts = [_advice(plan, tested, sets, there)]
         for group in verdicts.values():
-            pairs = ((line["column"], INTERVAL.format_map(line)) for line in group)
+            pairs = ((line["column"], with_interval(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
             more = [f"{len(entries) - LISTED} more"] if len(entries) > LISTED else []
             texts.append("; ".join([*entries[:LISTED], *more]) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, extent(line["n"] for line in tested)]), link)))
     note = (
-        f"Points against {plan.labels[base]} with 95% intervals; better and worse: the whole interval lies "
-        f"beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} data sets nothing is decided. "
+        f"Points against {plan.labels[base]} with 95% intervals (of two data sets or more); better and "
+        f"worse: the whole interval lies beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} "
+        "data sets nothing is decided. "
         f"{UNCORRECTED}{too_narrow(plan)} {_left_out(plan, runs)}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
@@ -147,8 +148,8 @@ def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
         f"Holds: the whole interval lies above {margin:g} points; fails: below; undecided: neither, "
-        f"or of fewer than {FEWEST} data sets. Points with 95% intervals, on workloads of this benchmark. "
-        f"{UNCORRECTED}"
+        f"or of fewer than {FEWEST} data sets. Points with 95% intervals (of two data sets or more), on "
+        f"workloads of this benchmark. {UNCORRECTED}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
 
@@ -159,4 +160,4 @@ def _tested(line: Line, margin: float) -> str:
         return verdict
     if line["n"] >= FEWEST and line["high"] <= margin and line["verdict"] != "equivalent":
         verdict = "fails"
-    return f"{verdict}: {INTERVAL.format_map(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"
+    return f"{verdict}: {with_interval(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"

@@ -95,12 +95,13 @@ def printed_column(
 ) -> dict[str, PrintedCell]:
     """Return the printed cell of each row of a column, given its lines and its rows against the best one.
 
-    Rows ``apart`` are never the best.
+    Rows ``apart`` are never the best, and neither is a row without another that has all its runs.
     """
     by_row = {str(line["row"]): line for line in lines}
     means = {row: _own_mean(line, decimals) for row, line in by_row.items()}
     best = means.get(compared.best or "")
-    leads = {row: mean == best and not (apart and apart(row)) for row, mean in means.items()}
+    rivals = sum(line["n"] == line["seeds"] > 0 for line in by_row.values()) > 1
+    leads = {row: rivals and mean == best and not (apart and apart(row)) for row, mean in means.items()}
     return {row: _printed(line, leads[row], compared.p.get(row), decimals) for row, line in by_row.items()}
 
 

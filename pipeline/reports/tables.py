@@ -267,6 +267,7 @@ def arrange(
     columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
     kinds = sorted({c.best or table.best for c in columns if compared[c.key].best is not None})
+    marks = {cell.mark for cell in printed}
     has_means = frame["n"].any() or not (frame["diverged"].any() or missed(frame).any())
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
     sentences = (
@@ -277,9 +278,9 @@ def arrange(
             for part in SENTENCE.split(captions.note(table.note, frame))
         ),
         _chosen(frame, table, columns, names) if table.search else "",
-        f"Bold: {' or '.join(kinds)} mean of the column." if kinds else "",
+        f"Bold: {' or '.join(kinds)} mean of the column." if any(cell.best for cell in printed) else "",
         captions.underlined(tests, compared, headings),
-        f"{PARTIAL} fewer runs than asked for." if any(PARTIAL in cell.mark for cell in printed) else "",
+        f"{PARTIAL} fewer runs than asked for, never bold." if any(PARTIAL in mark for mark in marks) else "",
         "–: not measured." if any(cell.mean == "–" for cell in printed) else "",
         captions.diverged(gone, (names, headings), counts, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),

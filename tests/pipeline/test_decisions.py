@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,19 @@ from pipeline.catalogue.grids import settings
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Column
-from pipeline.reports import kept
+from pipeline.reports import effects, kept
 from pipeline.reports.captions import Caption
 from pipeline.reports.decisions import COLUMNS, _groups, decisions
-from pipeline.reports.effects import INTERVAL
 from pipeline.reports.grid import Grid
 from pipeline.reports.render import html, markdown
 from pipeline.reports.standings import Board, BoardContent
 from pipeline.reports.trials import Plan
+
+
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "bootstrap", partial(effects.bootstrap, draws=10_000))
+
 
 OWN = ("a1a", "svmguide1", "splice", "vehicle", "dna")
 OTHERS = ("pendigits", "satimage", "usps", "mnist", "letter")
@@ -272,6 +278,12 @@ def test_headlines_are_those_of_the_papers_here_on_their_data_sets() -> None:
         assert claim["method"] in study["benchmark"]["families"]["primary"]
 
 
+def test_one_data_set_has_no_interval_over_data_sets() -> None:
+    line = {"mean": 1.5, "low": 1.0, "high": 2.25}
+    assert effects.with_interval({**line, "n": 2}) == "+1.50 (+1.00 to +2.25)"
+    assert effects.with_interval({**line, "n": 1}) == "+1.50"
+
+
 def test_kept_words_are_those_of_the_kept_boards() -> None:
     folder = HOME / kept.REFERENCE / "benchmark_small"
     board = pd.read_csv(folder / "board.csv", index_col="row")
@@ -283,4 +295,4 @@ def test_kept_words_are_those_of_the_kept_boards() -> None:
     heads, *rows = (line.split(" | ") for line in text.splitlines() if line.startswith("| "))
     printed = {row[0].removeprefix("| "): dict(zip(heads, row, strict=True)) for row in rows}
     for case, line in lines.droplevel("column").iterrows():
-        assert INTERVAL.format_map(line) in printed[str(case)][line["verdict"].capitalize()]
+        assert effects.with_interval(line.to_dict()) in printed[str(case)][line["verdict"].capitalize()]

@@ -142,9 +142,9 @@ def test_an_interval_holds_95_of_100_draws_and_a_tie_counts_half() -> None:
     scores = pd.DataFrame(lines, columns=["method", "dataset", "workload", "seed", "score"])
     effect = effects.effect(scores, "method", "base")
     nested = [[np.array(runs) for (name, _), runs in gains.items() if name == of] for of in ("one", "two")]
-    drawn = np.sort(effects.bootstrap(nested, 10_000, 0))
+    drawn = np.sort(effects.bootstrap(nested, 100_000, 0))
     assert np.array_equal(drawn, np.sort(effects.bootstrap(nested))), "the same draws again"
-    assert not np.array_equal(drawn, np.sort(effects.bootstrap(nested, 10_000, 1)))
+    assert not np.array_equal(drawn, np.sort(effects.bootstrap(nested, 100_000, 1)))
     assert effect is not None
     assert (effect.low, effect.high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=1e-9)
     assert effect.wins == pytest.approx(((0.5 + 2) / 3 + 1 / 2 + (0.5 + 1) / 3) / 3)

@@ -82,6 +82,15 @@ def test_each_published_cell_has_its_verdict(printed: pd.DataFrame) -> None:
     assert column_of(cells, "difference", "table1")["b"] == pytest.approx(6.1)
 
 
+def test_a_cell_with_a_diverged_run_is_measured_and_not_near(printed: pd.DataFrame) -> None:
+    """A run that hasn't ended leaves it open; each that diverged counts as one that has."""
+    cells = {"a": (NAN, 0, 3, 3), "b": (80.0, 2, 3, 1), "c": (NAN, 0, 3, 2)}
+    frame = report(*((row, "x", mean, 1.0, n, seeds) for row, (mean, n, seeds, _) in cells.items()))
+    frame["diverged"] = [diverged for *_, diverged in cells.values()]
+    found = compare(printed, {("p", "table1"): frame.assign(verdict=[NAN, "agrees", NAN])}, "paper")
+    assert column_of(found, "verdict", "table1") == {"a": "differs", "b": "differs", "c": "not enough runs"}
+
+
 def test_a_ratio_has_no_point_to_spare(printed: pd.DataFrame) -> None:
     """0.25 is printed, so 0.2549 rounds to something near; 0.56 is not 0.5, though far less than 1 off."""
     cells = compare(printed, reports(), "paper")

@@ -166,6 +166,13 @@ def test_a_row_that_does_not_compete_is_not_bold_where_it_ties(tmp_path: Path) -
     assert {label for label, (easy, _) in grid.rows if easy.best} == {"FedAvg"}
 
 
+def test_a_cell_without_a_rival_is_not_bold(tmp_path: Path) -> None:
+    frame, _ = table_of(tmp_path, FULL)
+    grid = arrange(frame[frame["row"] == "fedavg"], TABLE, COLUMNS_OF, PAPER)
+    assert not any(cell.best for _, cells in grid.rows for cell in cells)
+    assert "Bold" not in grid.caption.text
+
+
 def test_incomplete_cells_say_so(tmp_path: Path) -> None:
     _, grid = table_of(tmp_path, FULL)
     cells = {(label, c): cell for label, row in grid.rows for c, cell in enumerate(row)}
@@ -173,7 +180,7 @@ def test_incomplete_cells_say_so(tmp_path: Path) -> None:
     assert cells["rFedAvg+", 0].mark == "†"
     assert cells["rFedAvg+", 1].mean == "diverged"
     assert cells["mine_&_only", 0].mean == "–"
-    assert "† fewer runs than asked for. –: not measured." in grid.caption.text
+    assert "† fewer runs than asked for, never bold. –: not measured." in grid.caption.text
     assert cells["rFedAvg+", 1].mark == "‡"
     sentence = (
         "‡ Without diverged runs: FedProx, MNIST Sim 0% (1 of 3 runs); rFedAvg+, MNIST Sim 0% (3 of 3 runs)."
