@@ -295,4 +295,5 @@ def test_kept_words_are_those_of_the_kept_boards() -> None:
     heads, *rows = (line.split(" | ") for line in text.splitlines() if line.startswith("| "))
     printed = {row[0].removeprefix("| "): dict(zip(heads, row, strict=True)) for row in rows}
     for case, line in lines.droplevel("column").iterrows():
-        assert effects.with_interval(line.to_dict()) in printed[str(case)][line["verdict"].capitalize()]
+        effect = {str(key): value for key, value in line.items()}
+        assert effects.with_interval(effect) in printed[str(case)][line["verdict"].capitalize()]
