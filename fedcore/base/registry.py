@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import Options, suggestion, validate
 
 VARIABLE = "FEDCORE_PLUGINS"
+NAME = r"^[a-z][a-z0-9_]*$"
 PACKAGES: Mapping[str, str] = {
     "algorithm": "fedcore.algorithms",
     "data": "fedcore.data.datasets",
@@ -133,12 +135,16 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
         SpecError: a file can't be loaded, or declares a name that is taken.
     """
     by_name = dict(_REGISTERED[kind])
+    places = dict.fromkeys(by_name, "a registered plug-in")
     for module in _modules(kind):
+        place = Path(str(module.__file__)).resolve()
         for plugin in of_module(module):
-            if plugin.name in by_name:
-                place = Path(str(module.__file__)).resolve()
-                raise SpecError(f"{kind} '{plugin.name}': {place} declares this name too, expected another")
-            by_name[plugin.name] = plugin
+            if re.fullmatch(NAME, plugin.name) is None:
+                raise SpecError(f"{place}: {kind} {plugin.name!r}, expected a name of the form {NAME}")
+            if other := places.get(plugin.name):
+                said = f"{place} declares this name as {other} does, expected another"
+                raise SpecError(f"{kind} '{plugin.name}': {said}")
+            by_name[plugin.name], places[plugin.name] = plugin, str(place)
     return MappingProxyType(by_name)
 
 

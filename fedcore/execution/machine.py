@@ -1,6 +1,7 @@
 """The machine at hand: processor, device, threads, the commit of its code, and the end of a stuck process."""
 
 import faulthandler
+import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,9 +11,11 @@ from pathlib import Path
 
 from fedcore.base.errors import SpecError, shown
 from fedcore.base.lazy import Device, torch
+from fedcore.base.registry import VARIABLE
 
 KEYS = ("vendor_id", "cpu family", "model")
 HOME = Path(__file__).parents[2]
+CODE = ("fedcore", "pipeline", "studies")
 STANDARD_ERROR = 2
 MOST_THREADS = 1024
 LONGEST = 1e9  # seconds, 32 years: near the most that a timer takes
@@ -33,15 +36,20 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 @cache
 def commit(home: Path = HOME) -> str:
-    """Return the short hash of a working tree's commit, with ``+`` where tracked code was changed since.
+    """Return the short hash of a working tree's commit, with ``+`` where it doesn't hold all that runs.
 
+    That are changes of tracked files, and new files of the code, of studies and of plug-ins below ``home``.
     Empty where there is no git, or where ``home`` is not the top of a working tree.
     """
     top = _git(home, "rev-parse", "--show-toplevel")
     head = _git(home, "rev-parse", "--short=10", "HEAD")
     if not top or not head or Path(top).resolve() != home.resolve():
         return ""
-    return head + ("+" if _git(home, "status", "--porcelain", "--untracked-files=no") else "")
+    own = (Path(folder).resolve() for folder in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+    places = [*CODE, *(str(folder) for folder in own if folder.is_relative_to(home.resolve()))]
+    changed = _git(home, "status", "--porcelain", "--untracked-files=no")
+    changed = changed or _git(home, "status", "--porcelain", "--untracked-files=normal", "--", *places)
+    return head + ("+" if changed else "")
 
 
 def _git(home: Path, *arguments: str) -> str:

@@ -112,7 +112,15 @@ def _status(folder: Path, expected: Mapping[str, str]) -> Status:
     record = read_or_empty(folder / RECORD)
     numbers = all(_number(record.get(key)) is not None for key in NUMBERS)
     if numbers and all(isinstance(record.get(key), str) for key in TEXTS):
-        return _unfinished(folder, record)
+        begun = _unfinished(folder, record)
+        if not expected or begun.state != "interrupted":
+            return begun
+        ended = _ended(folder, expected)  # what was there before, if it is what is asked for again
+        return ended if ended.state in FINISHED else begun
+    return _ended(folder, expected)
+
+
+def _ended(folder: Path, expected: Mapping[str, str]) -> Status:
     try:
         stamp = (folder / PROVENANCE).stat().st_mtime_ns
     except OSError:

@@ -14,8 +14,8 @@ from typing import Any
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.options import suggestion, validate
-from fedcore.base.registry import contributed
-from pipeline.catalogue.schema import KEY, CommonParams, Layout, PaperParams, Params, ScaleParams, StudyParams
+from fedcore.base.registry import NAME, contributed
+from pipeline.catalogue.schema import CommonParams, Layout, PaperParams, Params, ScaleParams, StudyParams
 
 STUDY, STUDIES = "study", "studies"
 RESERVED = ("all", "fidelity", "reference", "site")
@@ -132,9 +132,9 @@ def _named(files: Iterable[str]) -> dict[str, str]:
     files_by_name: dict[str, str] = {}
     for file in files:
         name = Path(file).stem
-        if re.fullmatch(KEY, name) is None or name in RESERVED:
+        if re.fullmatch(NAME, name) is None or name in RESERVED:
             others = ", ".join(RESERVED)
-            raise StudyError(f"{file}: got '{name}', expected a name of the form {KEY} but {others}")
+            raise StudyError(f"{file}: got '{name}', expected a name of the form {NAME} but {others}")
         if name in files_by_name:
             raise StudyError(f"{file}: {files_by_name[name]} has this name, expected another")
         files_by_name[name] = file

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model, model_validator
 
 from fedcore.base.options import Options
+from fedcore.base.registry import NAME
 from fedcore.spec import Evaluation, Precision, Training
 
 MEASURING = ("every", "train_every", "clients", "stop_at", "precision", "count_rows")
 LENGTHS = frozenset({"local_steps", "local_epochs"})
-KEY = r"^[a-z][a-z0-9_]*$"
-Key = Annotated[str, Field(pattern=KEY)]
+Key = Annotated[str, Field(pattern=NAME)]
 
 
 def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """`fedcore benchmark`: the study of all methods, worked on over many sittings, and your own among them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcore.base import core_yaml
-from fedcore.base.errors import SpecError, say
+from fedcore.base.errors import DataError, SpecError, say
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
@@ -70,7 +70,10 @@ def rank(
 
     Example: fedcore benchmark rank my_method --small
     """
-    board = _sit(_chosen(small, study), minutes, Source(root, mirror), method)
+    file = _chosen(small, study)
+    board = _sit(file, minutes, Source(root, mirror), method)
+    if method not in board["sets"].dropna():
+        raise DataError(f"reports/{file.stem}: another command wrote it meanwhile; the same command goes on")
     row = board.loc[method]
     as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
     equal = board[as_many].sort_values("effect", ascending=False)
@@ -105,6 +108,8 @@ def _sit(file: Path, minutes: float, source: Source, method: str, only: Collecti
         raise SpecError(f"{file}: has no section benchmark; `fedcore build {file}` makes its runs")
     study = with_method(study, method) if method else study
     planned = partial(build_catalogue, config | {"studies": {str(file): study}})
+    if method and method not in params.algorithms:
+        _checked(lambda: needed(planned(), name, TRIALS), file, method)
     section = study["benchmark"]
     runs = chain(*(needed(planned(), name, stage) for stage in (TRIALS, FINALS))) if method else ()
     others = [run for run in runs if run.algorithm != method]
@@ -118,7 +123,11 @@ def _sit(file: Path, minutes: float, source: Source, method: str, only: Collecti
             return run.algorithm == method and run.setting in through
         return not only or run.dataset in only
 
-    catalogue = sit(planned, name, 60 * minutes, Settings(None, source, "cpu"), wanted)
+    try:
+        catalogue = sit(planned, name, 60 * minutes, Settings(None, source, "cpu"), wanted)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on", error=True)
+        raise
     if catalogue is None:
         say("the time is over; the same command goes on", error=True)
         raise typer.Exit(3)
@@ -145,14 +154,32 @@ def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
     return {**study, "algorithms": {**known, method: entry}, "benchmark": {**section, "families": families}}
 
 
+def _checked(plan: Callable[[], object], file: Path, method: str) -> None:
+    """Plan a study that is right but for a contributed method, or blame the method's file."""
+    try:
+        plan()
+    except SpecError as error:
+        path, _ = _declared(method)
+        if path is None:
+            raise
+        raise SpecError(f"{path}: TUNE: {str(error).removeprefix(f'{file}: ')}") from None
+
+
 def _ranges(method: str, shared: Collection[str]) -> Any:
     find("algorithm", method)
+    path, ranges = _declared(method)
+    for key in ranges if isinstance(ranges, Mapping) else ():
+        if key in shared:
+            say(f"{path}: TUNE has {key}, so {method} doesn't try the values that all others try", error=True)
+        elif not key.startswith(OWN):
+            expected = ", ".join([f"{OWN}*", *shared])
+            raise SpecError(f"{path}: TUNE has the key {key!r}, expected one of {expected}")
+    return ranges
+
+
+def _declared(method: str) -> tuple[Path | None, Any]:
+    """Return the file that contributes a method, if one does, and its ``TUNE``."""
     for path, module in contributed("algorithm").items():
         if any(plugin.name == method for plugin in of_module(module)):
-            ranges = getattr(module, "TUNE", {})
-            for key in ranges if isinstance(ranges, Mapping) else ():
-                if key not in shared and not key.startswith(OWN):
-                    expected = ", ".join([f"{OWN}*", *shared])
-                    raise SpecError(f"{path}: TUNE has the key {key!r}, expected one of {expected}")
-            return ranges
-    return {}
+            return path, getattr(module, "TUNE", {})
+    return None, {}

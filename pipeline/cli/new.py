@@ -11,11 +11,10 @@ from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError, say
 from fedcore.base.files import write_text
 from fedcore.base.options import keys_of
-from fedcore.base.registry import chosen, find
+from fedcore.base.registry import NAME, chosen, find
 from fedcore.partitions import PartitionOptions
 from fedcore.spec import load as load_run
 from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load, study_names
-from pipeline.catalogue.schema import KEY
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.render import rendered
@@ -70,8 +69,8 @@ def new_study(
     Example: fedcore study new skew --data mnist --partition dirichlet:0.1,iid --methods fedavg,moon
     """
     path = Path(STUDIES, f"{name}.yaml")
-    if re.fullmatch(KEY, name) is None:
-        raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY}")
+    if re.fullmatch(NAME, name) is None:
+        raise SpecError(f"NAME: got '{name}', expected a name of the form {NAME}")
     if path.exists():
         raise SpecError(f"{path}: is there already, expected a new name")
     if bool(like) == bool(data):
@@ -105,8 +104,8 @@ def new_paper(
     Example: fedcore paper new mini --data mnist --partition similarity:0.0,iid --methods fedavg,fedprox
     """
     folder, text = FOLDER / name, PARAMS.read_text(encoding="utf-8")
-    if re.fullmatch(KEY, name) is None or name in RESERVED:
-        raise SpecError(f"NAME: got '{name}', expected a name of the form {KEY} but {', '.join(RESERVED)}")
+    if re.fullmatch(NAME, name) is None or name in RESERVED:
+        raise SpecError(f"NAME: got '{name}', expected a name of the form {NAME} but {', '.join(RESERVED)}")
     if folder.exists() or re.search(rf"(?m)^  {name}:", text) or name in study_names():
         raise SpecError(f"NAME: '{name}' is there already, expected a new name")
     if text.count(SCALES) != 1:

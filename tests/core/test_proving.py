@@ -377,11 +377,15 @@ def test_each_fault_of_data_is_found_and_said(fault: str, tmp_path: Path) -> Non
         ("x = 1", "declares no plug-in"),
         ("import no_such_module", "cannot be loaded \\(ModuleNotFoundError"),
         ('PLUGIN = "x"', "mine.py: declares 'x', expected a Plugin"),
+        (
+            filled(ALGORITHM, SOUND).replace('"mine"', '"my-own"', 1),
+            r"mine\.py: algorithm 'my-own', expected a name of the form \^\[a-z\]",
+        ),
         ("PLUGINS = {}", "mine.py: PLUGINS is of type dict, expected a list of Plugin"),
         ("raise SystemExit(3)", "cannot be loaded \\(SystemExit"),
         (
             filled(ALGORITHM, SOUND).replace('"mine"', '"fedavg"', 1),
-            r"algorithm 'fedavg': .*mine\.py declares this name too",
+            r"algorithm 'fedavg': .*mine\.py declares this name as .*fedavg",
         ),
     ],
 )
@@ -403,4 +407,4 @@ def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
     shutil.copy(ROOT / "fedcore/algorithms/fedprox.py", tmp_path / "mine.py")
     process = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
-    assert "mine.py declares this name too, expected another" in process.stderr
+    assert "mine.py declares this name as " in process.stderr

@@ -87,6 +87,19 @@ def test_each_state_is_told_from_the_files(results: Path) -> None:
     assert states(survey(results, planned)) == expected
 
 
+def test_a_result_that_counts_again_is_done_though_its_remake_was_interrupted(tmp_path: Path) -> None:
+    for name, code in (("again", EXPECTED["code"]), ("other", "older")):
+        finished(tmp_path / name, code=code)
+        record(tmp_path / name, process=dead_process())
+    planned = {str(tmp_path / name): EXPECTED for name in ("again", "other")}
+    assert states(survey(tmp_path, planned)) == {"again": "done", "other": "interrupted"}
+    assert states(survey(tmp_path)) == {"again": "interrupted", "other": "interrupted"}, (
+        "nothing is asked for"
+    )
+    record(tmp_path / "again")
+    assert states(survey(tmp_path, planned))["again"] == "running"
+
+
 def test_without_a_plan_what_is_there_counts_and_nothing_is_stale(results: Path) -> None:
     state_of = states(survey(results))
     assert state_of["stale"] == "done"

@@ -19,7 +19,7 @@ import yaml
 from pretended import finish
 from project import HOME, parameters, seal
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import plugins
 from pipeline.catalogue import Catalogue, codehash
@@ -193,7 +193,7 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert "18 of 28 runs are here" in text
     build(catalogue, "decisions")
     text = Path("reports/bench/decisions.md").read_text()
-    assert {*re.findall(r"(\w+) \S+ \([^)]*\), keeps state", text)} == {"MOON"}
+    assert {*re.findall(r"(\w+) \S+(?: \([^)]*\))?, keeps state", text)} == {"MOON"}
 
 
 def test_a_base_whose_chosen_rates_lie_at_an_end_of_their_range_is_flagged() -> None:
@@ -400,7 +400,10 @@ def contribute(
 
 
 def test_what_a_method_tries_is_that_of_its_file_or_of_the_whole_benchmark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     WHOLE.parent.mkdir(parents=True)
     WHOLE.write_text(yaml.safe_dump(STUDY))
@@ -409,6 +412,7 @@ def test_what_a_method_tries_is_that_of_its_file_or_of_the_whole_benchmark(
         "reused": reused,
         "wrapped": "from functools import partial\n" + MINE.replace("build=build", "build=partial(build)"),
         "peeking": reused.replace("algorithm.mu", "evaluation.tested_on"),
+        "wider": reused.replace("algorithm.mu", "training.lr"),
     }
     named = {name: text.replace('"mine"', f'"{name}"') for name, text in files.items()}
     contribute(tmp_path, monkeypatch, request, **named)
@@ -419,8 +423,31 @@ def test_what_a_method_tries_is_that_of_its_file_or_of_the_whole_benchmark(
         SpecError, match=r"algorithms/peeking\.py: TUNE has the key 'evaluation\.tested_on', e"
     ):
         with_method(TINY, "peeking")
+    with_method(TINY, "wider")
+    said = capsys.readouterr().err
+    assert said.endswith(
+        "wider.py: TUNE has training.lr, so wider doesn't try the values that all others try\n"
+    )
     with pytest.raises(SpecError, match="'wrapped': got a build of 'functools', expected a function of its"):
         codehash.of_run("wrapped", "mnist", "mlp", "iid")
+
+
+def test_a_rank_that_another_command_took_off_the_board_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.cli.benchmark._sit", lambda *_: pd.DataFrame({"sets": {"fedavg": 1.0}}))
+    with pytest.raises(DataError, match=r"^reports/benchmark_small: another command wrote it meanwhile"):
+        rank("mine", small=True, minutes=5, root=HOME / "data", mirror=None)
+
+
+def test_a_method_is_blamed_for_what_it_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    Path("params.yaml").write_text(yaml.safe_dump(parameters()))
+    SMALL.parent.mkdir(parents=True)
+    SMALL.write_text(yaml.safe_dump(TINY, sort_keys=False))
+    WHOLE.write_text(yaml.safe_dump(STUDY))
+    contribute(tmp_path, monkeypatch, request, mine=MINE.replace("algorithm.mu", "algorithm.mi"))
+    with pytest.raises(SpecError, match=r"mine/algorithms/mine\.py: TUNE: algorithm\.mi: unknown key"):
+        rank("mine", small=True, minutes=5, root=HOME / "data", mirror=None)
 
 
 def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(

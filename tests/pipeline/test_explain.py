@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,26 @@ def test_what_is_not_there_is_one_line(
 def test_a_folder_without_git_has_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path) == ""
     assert commit(HOME / "pipeline") == ""
+
+
+def test_a_commit_that_lacks_what_runs_has_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def seen() -> str:
+        commit.cache_clear()
+        return commit(tmp_path)[10:]
+
+    monkeypatch.setenv("FEDCORE_PLUGINS", os.pathsep.join([str(tmp_path / "mine"), str(tmp_path.parent)]))
+    (tmp_path / "read.me").write_text("one")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for call in (["init", "-q"], ["add", "read.me"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *call], cwd=tmp_path, check=True)
+    (tmp_path / "notes.txt").write_text("no code")
+    assert seen() == ""
+    for place in ("fedcore/more.py", "studies/own.yaml", "mine/algorithms/own.py"):
+        file = tmp_path / place
+        file.parent.mkdir(parents=True)
+        file.write_text("new")
+        assert seen() == "+", place
+        file.unlink()
+    (tmp_path / "read.me").write_text("two")
+    assert seen() == "+"
+    commit.cache_clear()
