@@ -142,8 +142,8 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
             if re.fullmatch(NAME, plugin.name) is None:
                 raise SpecError(f"{place}: {kind} {plugin.name!r}, expected a name of the form {NAME}")
             if other := places.get(plugin.name):
-                said = f"{place} declares this name as {other} does, expected another"
-                raise SpecError(f"{kind} '{plugin.name}': {said}")
+                text = f"{place} declares this name as {other} does, expected another"
+                raise SpecError(f"{kind} '{plugin.name}': {text}")
             by_name[plugin.name], places[plugin.name] = plugin, str(place)
     return MappingProxyType(by_name)
 

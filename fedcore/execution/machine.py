@@ -45,8 +45,9 @@ def commit(home: Path = HOME) -> str:
     head = _git(home, "rev-parse", "--short=10", "HEAD")
     if not top or not head or Path(top).resolve() != home.resolve():
         return ""
-    own = (Path(folder).resolve() for folder in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
-    places = [*CODE, *(str(folder) for folder in own if folder.is_relative_to(home.resolve()))]
+    named = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    folders = (Path(folder).resolve() for folder in named)
+    places = [*CODE, *(str(folder) for folder in folders if folder.is_relative_to(home.resolve()))]
     changed = _git(home, "status", "--porcelain", "--untracked-files=no")
     changed = changed or _git(home, "status", "--porcelain", "--untracked-files=normal", "--", *places)
     return head + ("+" if changed else "")
