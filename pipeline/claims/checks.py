@@ -21,7 +21,7 @@ from fedcore.base.lazy import scipy
 from fedcore.base.options import Options
 from pipeline.catalogue.targets import Cell
 from pipeline.reports.agreement import ROUNDING
-from pipeline.reports.significance import ALPHA, Samples, holm, paired, parse_samples
+from pipeline.reports.significance import ALPHA, DIGITS, Samples, holm, paired, parse_samples
 
 Means = Mapping[Cell, Any]
 SHOWN = 6
@@ -360,6 +360,12 @@ class Significant(Check):
     above: float | None = None
     printed_runs: Annotated[int, Field(ge=2)]
 
+    @model_validator(mode="after")
+    def _one_test(self) -> Self:
+        if self.above is not None and (self.holm or not self.better):
+            raise ValueError("above: goes with neither holm nor better: false")
+        return self
+
     def read(self, line: Mapping[Any, Any]) -> Any:
         """Return the runs' numbers by partition and seed, their mean and their deviation."""
         return parse_samples(line.get("values")), float(line["mean"]), float(line["std"])
@@ -385,10 +391,11 @@ class Significant(Check):
     def _over(self, least: float, name: str, means: Means) -> tuple[bool | None, str]:
         found: dict[str, float] = {}
         for row, over in product(self.row, self.over):
-            gains = _differences(means[row, name][0], means[over, name][0])
+            gains = [round(gain, DIGITS) for gain in _differences(means[row, name][0], means[over, name][0])]
             if len(gains) < 2:
                 return None, ""
-            found[f"{row} {over} {name}"] = _ratio(fmean(gains), pstdev(gains) / math.sqrt(len(gains)))
+            statistic = _ratio(fmean(gains), pstdev(gains) / math.sqrt(len(gains))) if any(gains) else 0.0
+            found[f"{row} {over} {name}"] = statistic
         worst = min(found, key=found.__getitem__)
         return found[worst] > least, f"{worst}: {found[worst]:.3g}, asked for {least:g}"
 

@@ -100,7 +100,7 @@ def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
     frame["difference"] = frame["mean"] - frame["published_mean"]
     comparable = frame["comparable"].eq(True)
     near = agreement.within_margin(frame.rename(columns={"unit": "published_unit"}))
-    frame["within_margin"] = near.where(comparable)
+    frame["within_margin"] = near.mask(frame["diverged"] > 0, False).where(comparable)
     frame["within_interval"] = agreement.within_interval(frame).where(comparable)
     frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
     frame["scale"] = scale
@@ -193,8 +193,7 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
 def _verdict(line: Mapping[Hashable, Any]) -> str:
     if pd.isna(line["n"]):
         return NO_CELL if line["built"] else NOT_BUILT
-    diverged = line["diverged"] > 0
-    if pd.isna(line["mean"]) and not diverged:
+    if pd.isna(line["mean"]) and not line["diverged"]:
         return NO_RUN
     if line["scale"] != REPRODUCTION:
         return f"not tested at {line['scale']} scale"
@@ -204,4 +203,4 @@ def _verdict(line: Mapping[Hashable, Any]) -> str:
         return SHORT
     if not line["comparable"]:
         return NOT_JUDGED
-    return agreement.AGREES if line["within_margin"] and not diverged else agreement.DIFFERS
+    return agreement.AGREES if line["within_margin"] else agreement.DIFFERS

@@ -109,7 +109,8 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
     measured = cells[cells["verdict"].isin([AGREES, DIFFERS])]
     short = cells[cells["verdict"] == SHORT]
     scores = measured[measured["unit"].isin(PERCENTAGES)]
-    columns = [group for _, group in measured.groupby(["target", "column"]) if group["tau"].notna().any()]
+    groups = [group for _, group in measured.groupby(["target", "column"]) if group["mean"].count() > 1]
+    columns = [group for group in groups if group["tau"].notna().any()]
     verdicts = claims(paper, reading, folder)
     return {
         "paper": paper,

@@ -100,8 +100,9 @@ def printed_column(
     by_row = {str(line["row"]): line for line in lines}
     means = {row: _own_mean(line, decimals) for row, line in by_row.items()}
     best = means.get(compared.best or "")
-    rivals = sum(line["n"] == line["seeds"] > 0 for line in by_row.values()) > 1
-    leads = {row: rivals and mean == best and not (apart and apart(row)) for row, mean in means.items()}
+    competing = {row: line for row, line in by_row.items() if not (apart and apart(row))}
+    rivals = sum(line["n"] == line["seeds"] > 0 for line in competing.values()) > 1
+    leads = {row: rivals and mean == best and row in competing for row, mean in means.items()}
     return {row: _printed(line, leads[row], compared.p.get(row), decimals) for row, line in by_row.items()}
 
 

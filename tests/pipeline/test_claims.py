@@ -339,6 +339,10 @@ def test_a_paper_may_have_a_test_of_its_own() -> None:
     level = paired_runs(x=[3.5, 4.0, 4.5]).query("row == 'a'").assign(row="c")
     lines = pd.concat([paired_runs(x=[3.0, 4.0, 5.0]), level])
     assert verdict({**check, "over": ["b", "c"]}, lines).status == "not reproduced", "a is no better than c"
+    tied = lines.assign(values=lines["values"].where(lines["row"] != "c", lines["values"].iloc[0]))
+    assert verdict({**check, "over": ["b", "c"]}, tied).status == "not reproduced", "a and c are the same"
+    with pytest.raises(ValueError, match="above: goes with neither holm nor better: false"):
+        verdict({**check, "holm": True}, lines)
 
 
 def test_the_detail_names_what_fails() -> None:

@@ -89,6 +89,7 @@ def test_a_cell_with_a_diverged_run_is_measured_and_not_near(printed: pd.DataFra
     frame["diverged"] = [diverged for *_, diverged in cells.values()]
     found = compare(printed, {("p", "table1"): frame.assign(verdict=[NAN, "agrees", NAN])}, "paper")
     assert column_of(found, "verdict", "table1") == {"a": "differs", "b": "differs", "c": "not enough runs"}
+    assert column_of(found, "within_margin", "table1") == dict.fromkeys("abc", False)
 
 
 def test_a_ratio_has_no_point_to_spare(printed: pd.DataFrame) -> None:

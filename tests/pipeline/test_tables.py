@@ -162,6 +162,7 @@ def test_bold_is_for_the_best_as_printed_and_for_complete_cells_only(tmp_path: P
 
 def test_a_row_that_does_not_compete_is_not_bold_where_it_ties(tmp_path: Path) -> None:
     frame, _ = table_of(tmp_path, FULL)
+    frame.loc[frame["row"] == "rfedavg_plus", "n"] = frame["seeds"].max()  # a rival
     grid = arrange(frame, replace(TABLE, apart=lambda row: row == "fedprox"), COLUMNS_OF, PAPER)
     assert {label for label, (easy, _) in grid.rows if easy.best} == {"FedAvg"}
 
@@ -171,6 +172,13 @@ def test_a_cell_without_a_rival_is_not_bold(tmp_path: Path) -> None:
     grid = arrange(frame[frame["row"] == "fedavg"], TABLE, COLUMNS_OF, PAPER)
     assert not any(cell.best for _, cells in grid.rows for cell in cells)
     assert "Bold" not in grid.caption.text
+
+
+def test_a_row_that_does_not_compete_is_no_rival(tmp_path: Path) -> None:
+    frame, _ = table_of(tmp_path, FULL)
+    two = frame[frame["row"].isin(["fedavg", "fedprox"])]
+    grid = arrange(two, replace(TABLE, apart=lambda row: row == "fedprox"), COLUMNS_OF, PAPER)
+    assert not any(cell.best for _, cells in grid.rows for cell in cells)
 
 
 def test_incomplete_cells_say_so(tmp_path: Path) -> None:
