@@ -162,8 +162,10 @@ def test_bold_is_for_the_best_as_printed_and_for_complete_cells_only(tmp_path: P
 
 def test_a_row_that_does_not_compete_is_not_bold_where_it_ties(tmp_path: Path) -> None:
     frame, _ = table_of(tmp_path, FULL)
-    frame.loc[frame["row"] == "rfedavg_plus", "n"] = frame["seeds"].max()  # a rival
-    grid = arrange(frame, replace(TABLE, apart=lambda row: row == "fedprox"), COLUMNS_OF, PAPER)
+    rival = frame[frame["row"] == "fedavg"].assign(row="scaffold", mean=1.0, values="p/seed0=1 p/seed1=1")
+    grid = arrange(
+        pd.concat([frame, rival]), replace(TABLE, apart=lambda row: row == "fedprox"), COLUMNS_OF, PAPER
+    )
     assert {label for label, (easy, _) in grid.rows if easy.best} == {"FedAvg"}
 
 
