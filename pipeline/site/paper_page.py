@@ -92,7 +92,9 @@ def _standing(shown: TargetStatus) -> str:
     if shown.reference:
         frame, words = shown.frame, list[str]()
         if frame is not None and "difference" in frame:
-            words += frame.dropna(subset="difference")["verdict"].tolist()
+            diverged = frame["diverged"].gt(0) & frame["verdict"].isin(["", AGREES])
+            gone = diverged & frame["published_mean"].notna()
+            words += frame["verdict"].mask(gone, DIFFERS)[gone | frame["difference"].notna()].tolist()
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
         others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
         counted = [f"{near} of {judged} near{others}"] if judged else []

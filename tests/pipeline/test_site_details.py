@@ -211,10 +211,11 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
 
 
 def test_a_standing_tells_judged_cells_from_others() -> None:
-    verdicts = ["agrees", "differs", "on stand-in data", ""]
-    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan], "verdict": verdicts})
-    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="3 of 4 numbers")
-    assert _standing(shown) == "1 of 2 near; 1 not judged, 3 of 4 numbers"
+    verdicts = ["agrees", "differs", "on stand-in data", "", "", "agrees"]
+    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan, np.nan, 0.1], "verdict": verdicts})
+    frame = frame.assign(published_mean=70.0, diverged=[0, 0, 0, 0, 3, 1])
+    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="5 of 6 numbers")
+    assert _standing(shown) == "1 of 4 near; 1 not judged, 5 of 6 numbers", "diverged cells are not near"
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
