@@ -30,6 +30,7 @@ SAME = "The same command completes; all results have the bytes of an undisturbed
 HEAD = """# Reliability
 
 This page is for readers who want to know what happens when something goes wrong.
+{tests} tests tried {trials:,} disturbances, files and inputs; {outcome}.
 
 Each line of a table is a test. The test produces a fault and checks what happens then. All tests were run
 to count the numbers, including the long ones (`-m slow`). A trial is one disturbance, file or input. A
@@ -425,7 +426,11 @@ def counts(test: str, measured: dict[str, dict[str, object]]) -> tuple[int, int]
 
 def page(measured: dict[str, dict[str, object]]) -> str:
     """Return the page as Markdown."""
-    lines = [HEAD]
+    found = [counts(entry.test, measured) for entries in SECTIONS.values() for entry in entries]
+    trials, failures = map(sum, zip(*found, strict=True))
+    tests = sum(made > 0 for made, _ in found)
+    outcome = f"{failures} tests failed" if failures else "all ended as described"
+    lines = [HEAD.format(tests=tests, trials=trials, outcome=outcome)]
     for title, entries in SECTIONS.items():
         lines += [f"## {title}\n", "| What | How it is produced | What happens | Test | Trials | Failures |"]
         lines.append("|---|---|---|---|---:|---:|")
