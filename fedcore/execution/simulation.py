@@ -7,7 +7,7 @@ from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Task, Upload
 from fedcore.execution.metrics import finite, measure
 from fedcore.parts import Plan, Run, State
-from fedcore.parts.steps import count_first_rows, count_rows, make_task
+from fedcore.parts.steps import count_first_rows, count_rows, make_task, server_step
 
 
 def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
@@ -79,9 +79,8 @@ def merge(run: Run, state: State, plan: Plan, uploads: list[Upload]) -> Tensor:
     models = state.models.clone()
     for group in sorted(set(plan.groups)):
         members = [upload for upload in uploads if plan.groups[upload.slot] == group]
-        change = run.recipe.aggregate.change(run, state, models[group], members)
-        step = run.recipe.server.step(run, state, models[group], change, state.optimizer_state.get(group, {}))
-        models[group], state.optimizer_state[group] = step
+        past = state.optimizer_state.get(group, {})
+        models[group], state.optimizer_state[group] = server_step(run, state, models[group], members, past)
     return models
 
 

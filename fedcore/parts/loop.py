@@ -63,7 +63,7 @@ class LocalTraining(UpdateRule):
             devices = [w.device] if w.is_cuda else []
             with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
-                model = self.train(client, _module(run, w), batches)
+                model = self.train(client, _module(run, state, w), batches)
             for name, value in memory.items():
                 state.clients[name][client.id] = value.detach()
             sent = {name: value.detach() for name, value in client.sent.items()}
@@ -72,8 +72,10 @@ class LocalTraining(UpdateRule):
         return trained
 
 
-def _module(run: Run, w: Tensor) -> Module:
-    """Return the run's model as a module with parameters of its own, which begin at ``w`` [d]."""
+def _module(run: Run, state: State, w: Tensor) -> Module:
+    """Return the run's model as a module with parameters of its own, which begin at ``w`` [d]. Rows that pass
+    it count as rows of gradients where gradients are recorded, if the specification asks for counts.
+    """
     model = run.problem.model
 
     class Network(torch.nn.Module):
@@ -81,6 +83,9 @@ def _module(run: Run, w: Tensor) -> Module:
             return run.problem.buffers | dict(zip(model.trainable.shapes, self.parameters(), strict=True))
 
         def features(self, x: Tensor) -> Tensor:
+            if run.spec.evaluation.count_rows:
+                state.rows_gradient += len(x) * torch.is_grad_enabled()
+                state.rows_forward += len(x) * (not torch.is_grad_enabled())
             return model.features(self.named(), x)
 
         def forward(self, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from fedcore.engines.problem import Block
 from fedcore.models import start
 from fedcore.parts import Aggregation, Plan, Run, Schedule, State, UpdateRule, Work
 from fedcore.parts.select import Assignments, check_clients
-from fedcore.parts.steps import count_rows, make_task, number_of_steps
+from fedcore.parts.steps import count_rows, make_task, number_of_steps, server_step
 from fedcore.spec import Spec
 
 Linkage = Literal["single", "complete", "average", "ward"]
@@ -219,8 +219,7 @@ class Clustered(Schedule):
         models, states = [], {}
         for group in range(max(labels) + 1):
             members = [upload for upload, label in zip(uploads, labels, strict=True) if label == group]
-            change = run.recipe.aggregate.change(run, state, before[0], members)
-            model, states[group] = run.recipe.server.step(run, state, before[0], change, {})
+            model, states[group] = server_step(run, state, before[0], members, {})
             models.append(model)
         state.models, state.optimizer_state = torch.stack(models), states
 

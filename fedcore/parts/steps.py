@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fedcore.engines import Job, Task
+from fedcore.base.errors import BrokenContract
+from fedcore.base.lazy import Tensor, torch
+from fedcore.engines import Job, Task, Upload
 from fedcore.engines.train import rate, rows_of_steps, steps_per_pass
-from fedcore.parts import Run, State
+from fedcore.parts import OptimizerState, Run, State, Step
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -61,11 +63,15 @@ def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
 
 
 def count_rows(run: Run, state: State, task: Task) -> None:
-    """Count the rows of a task, and of what its client computes besides, if the specification asks for it."""
+    """Count the rows of a task, and of what its client computes besides, if the specification asks for it.
+
+    A loop counts its own, as they pass the model.
+    """
     if not run.spec.evaluation.count_rows:
         return
     training, work, n = task.training, run.recipe.costs, len(task.block)
-    rows = rows_of_steps(n, training.batch_size, training.drop_last, len(task.rates))
+    steps = 0 if task.loop else len(task.rates)
+    rows = rows_of_steps(n, training.batch_size, training.drop_last, steps)
     piece = rows_of_steps(n, training.batch_size, False, 1)
     validation = len(run.problem.validation or ())
     state.rows_gradient += rows * (1 + task.direction.anchored) + n * work.gradients
@@ -79,6 +85,26 @@ def count_first_rows(run: Run, state: State) -> None:
         work, n = run.recipe.costs, sum(run.problem.sizes)
         state.rows_gradient += n * work.first_gradients
         state.rows_forward += n * work.first_rows
+
+
+def server_step(run: Run, state: State, model: Tensor, uploads: list[Upload], past: OptimizerState) -> Step:
+    """Aggregate uploads and take the server's step; return the new model [d] and the optimizer's state.
+
+    Raises:
+        BrokenContract: a part of the algorithm returned no vector [d].
+    """
+    recipe = run.recipe
+    change = recipe.aggregate.change(run, state, model, uploads)
+    _require_vector(model, change, f"{type(recipe.aggregate).__name__}.change")
+    moved, now = recipe.server.step(run, state, model, change, past)
+    _require_vector(model, moved, f"{type(recipe.server).__name__}.step")
+    return moved, now
+
+
+def _require_vector(model: Tensor, vector: object, where: str) -> None:
+    if not isinstance(vector, torch.Tensor) or vector.shape != model.shape:
+        found = f"shape {[*vector.shape]}" if isinstance(vector, torch.Tensor) else type(vector).__name__
+        raise BrokenContract(f"algorithm: {where} returned {found}, expected a tensor of {[*model.shape]}")
 
 
 def make_task(run: Run, state: State, job: Job) -> Task:

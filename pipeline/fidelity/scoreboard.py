@@ -163,7 +163,8 @@ def markdown(frame: DataFrame) -> str:
 def answer(frame: DataFrame, kinds: DataFrame) -> str:
     """Return a line per paper as a Markdown table: the scoreboard's cells, and its claims by outcome."""
     names = [*dict.fromkeys(OUTCOMES.values())]
-    counts = pd.crosstab(kinds["paper"], kinds["kind"].map(OUTCOMES)).reindex(columns=names, fill_value=0)
+    counts = pd.crosstab(kinds["paper"], kinds["kind"].map(OUTCOMES))
+    counts = counts.reindex(index=frame["paper"].unique(), columns=names, fill_value=0)
     lines = []
     for paper, group in frame.groupby("paper", sort=False):
         readings = group[(group["measured"] > 0) | (group["reading"] == "paper")].to_dict("records")

@@ -174,6 +174,30 @@ class Noting(LocalTraining):
         return model
 
 
+@dataclass(frozen=True)
+class Twice(LocalTraining):
+    """Two gradients a step, and a look at the batch without one."""
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        for x, y in batches:
+            for _ in range(2):
+                functional.cross_entropy(model(x), y).backward()
+            with torch.no_grad():
+                model(x)
+        return model
+
+
+def test_a_loop_s_rows_are_those_that_pass_its_model(spec: Values) -> None:
+    spec |= {"evaluation": {"count_rows": True}}
+    plain = fedcore.run(spec, None, CPU, False).summary
+    once, twice = (fedcore.run(own(spec, part), None, CPU, False).summary for part in (PlainSgd(), Twice()))
+    assert (
+        plain["rows_gradient"] == once["rows_gradient"] > plain["rows_forward"] == once["rows_forward"] == 0
+    )
+    assert twice["rows_gradient"] == 2 * plain["rows_gradient"]
+    assert twice["rows_forward"] == plain["rows_gradient"]
+
+
 def test_each_visit_of_a_client_draws_anew(spec: Values) -> None:
     """A model may come to the same client twice in a round."""
     part = Noting([], set())

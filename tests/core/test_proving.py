@@ -111,6 +111,13 @@ BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "no number": ({"change": "return mean * float('nan')"}, RUNS, "no finite number"),
     "the wrong way": ({"change": "return -mean"}, LEARNS, "the training loss was"),
+    "a number": (
+        {"change": "return mean.sum()"},
+        RUNS,
+        "algorithm: Mean.change returned shape [], expected a tensor of [",
+    ),
+    "a change too many": ({"change": "return mean[None]"}, RUNS, "Mean.change returned shape [1, "),
+    "no change": ({"change": "self"}, RUNS, "Mean.change returned NoneType, expected a tensor"),
     "an error": (
         {"change": "return mean + missing"},
         RUNS,

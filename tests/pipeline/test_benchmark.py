@@ -662,7 +662,8 @@ def test_the_benchmarks_here_are_valid(name: str) -> None:
     cells = catalogue.papers[name].targets["trials"].cells(catalogue.params.papers[name])
     methods = {query[0].algorithm for query in cells.values()}
     if name == "benchmark":
-        assert methods == set(plugins("algorithm")), "all algorithms take part"
+        assert methods <= set(plugins("algorithm")), "later ones are ranked beside them"
+        assert len(methods) == 40
         assert len({column for _, column in cells}) == 24
         in_families = [method for family in study["benchmark"]["families"].values() for method in family]
         assert len(in_families) == 34
