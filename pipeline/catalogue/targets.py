@@ -241,7 +241,7 @@ class Target(ABC):
         basis: files that decide what it shows, besides the published numbers.
         follows: the paper's reports whose numbers decide which runs it needs.
         kind: what it is, in a word.
-        files: the endings of its files.
+        files: the endings of its files, ``TABLE_FILES`` or ``FIGURE_FILES``.
         kept: the forms that a reference keeps; none of a target that holds no measurement.
     """
 
@@ -258,6 +258,10 @@ class Target(ABC):
     kind: ClassVar[Kind]
     files: ClassVar[tuple[str, ...]] = TABLE_FILES
     kept: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        if cls.files not in (TABLE_FILES, FIGURE_FILES):
+            raise TypeError(f"{cls.__name__}: files are {cls.files}, expected TABLE_FILES or FIGURE_FILES")
 
     @property
     def drawn(self) -> bool:

@@ -268,7 +268,10 @@ def require_one_scale(runs: Sequence[PlannedRun]) -> None:
 
 def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> DataFrame:
     """Read a tidy csv, whose rows and columns are names even where they look like numbers."""
-    frame: DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+    try:
+        frame: DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
     return frame
 
 
