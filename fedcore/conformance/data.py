@@ -12,7 +12,7 @@ import numpy as np
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Checks, Skipped, disturb, require
-from fedcore.data import Dataset, Rows, Source
+from fedcore.data import Dataset, Source, misfits
 from fedcore.data.download import inventory
 
 HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib")
@@ -43,35 +43,8 @@ def checks(plugin: Plugin, options: Mapping[str, Any], source: Source, path: Pat
 
 
 def _fits(loaded: Dataset) -> None:
-    for use, rows in {"train": loaded.train, "test": loaded.test, "validation": loaded.validation}.items():
-        if rows is not None:
-            _rows_fit(use, rows, loaded)
-    require(len(loaded.train), "there are no training rows")
-    require(len(loaded.test), "there are no test rows")
-    for name, cells in loaded.client_features.items():
-        require(len(cells) == len(loaded.train), f"client_features '{name}' has not one value a training row")
-
-
-def _rows_fit(use: str, rows: Rows, loaded: Dataset) -> None:
-    x, y = rows.x, rows.y
-    require(len(x) == len(y), f"{use}: {len(x)} rows of x, {len(y)} labels")
-    shape = loaded.train.x.shape[1:]
-    require(x.shape[1:] == shape, f"{use} rows have shape {x.shape[1:]}, training rows {shape}")
-    require(y.dtype == np.int64, f"{use}: labels are {y.dtype}, expected int64")
-    known = x.dtype in (np.float32, np.float64, np.int64)
-    require(known, f"{use}: x is {x.dtype}, expected float32, float64, or int64 for tokens")
-    require(x.dtype.kind != "f" or np.isfinite(x).all(), f"{use}: x has nan or inf")
-    known = x.dtype != np.int64 or loaded.vocabulary is not None
-    require(known, f"{use}: x holds token indices, but vocabulary is not given")
-    if len(y):
-        inside = 0 <= y.min() <= y.max() < loaded.classes
-        require(inside, f"{use}: labels from {y.min()} to {y.max()}, expected 0 to {loaded.classes - 1}")
-    if rows.groups is not None:
-        require(len(rows.groups) == len(y), f"{use}: {len(rows.groups)} groups for {len(y)} rows")
-        first, last = int(rows.groups.min(initial=0)), int(rows.groups.max(initial=-1))
-        names = len(loaded.group_names)
-        require(first >= 0, f"{use}: group {first}, expected 0 to {names - 1}")
-        require(last < names, f"{use}: group {last} has no name; {names} names are given")
+    wrong = next(misfits(loaded), "")
+    require(not wrong, wrong)
 
 
 def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> None:

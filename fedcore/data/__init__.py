@@ -1,7 +1,7 @@
 """What a data set is once loaded, and where its files may come from."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -166,3 +166,41 @@ class Partition:
         """Return the rows that no training client holds, by name; ``test`` unless it is None."""
         sets = {"validation": self.validation, "selection": self.selection, "dropped": self.dropped}
         return sets if self.test is None else {**sets, "test": self.test}
+
+
+def misfits(dataset: object) -> Iterator[str]:
+    """Say what a loaded data set has that no run can use, and what was expected."""
+    if not isinstance(dataset, Dataset):
+        yield f"returned {type(dataset).__name__}, expected a Dataset"
+        return
+    for use, rows in {"train": dataset.train, "test": dataset.test, "validation": dataset.validation}.items():
+        if rows is not None:
+            yield from (f"{use}: {wrong}" for wrong in _misfits_of(rows, dataset))
+            if use != "validation" and not len(rows):
+                yield f"{use}: no rows, expected some"
+    for name, cells in dataset.client_features.items():
+        if len(cells) != len(dataset.train):
+            yield f"client_features '{name}' has not one value a training row"
+
+
+def _misfits_of(rows: Rows, dataset: Dataset) -> Iterator[str]:
+    x, y, groups = rows.x, rows.y, rows.groups
+    if len(x) != len(y):
+        yield f"{len(x)} rows of x, {len(y)} labels"
+    if x.shape[1:] != (shape := dataset.train.x.shape[1:]):
+        yield f"rows have shape {x.shape[1:]}, training rows {shape}"
+    if y.dtype != np.int64:
+        yield f"labels are {y.dtype}, expected int64"
+    if x.dtype not in (np.float32, np.float64, np.int64):
+        yield f"x is {x.dtype}, expected float32, float64, or int64 for tokens"
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        yield "x has nan or inf"
+    if x.dtype == np.int64 and dataset.vocabulary is None:
+        yield "x holds token indices, but vocabulary is not given"
+    if len(y) and not 0 <= y.min() <= y.max() < dataset.classes:
+        yield f"labels from {y.min()} to {y.max()}, expected 0 to {dataset.classes - 1}"
+    if groups is not None and len(groups) != len(y):
+        yield f"{len(groups)} groups for {len(y)} rows"
+    names = len(dataset.group_names)
+    if groups is not None and len(groups) and not 0 <= groups.min() <= groups.max() < names:
+        yield f"groups from {groups.min()} to {groups.max()}, expected 0 to {names - 1}, as group_names has"

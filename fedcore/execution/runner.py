@@ -15,13 +15,21 @@ import numpy as np
 
 from fedcore import models
 from fedcore.base import MIRROR, core_yaml
-from fedcore.base.errors import CheckpointError, DamagedCheckpoint, DataError, SpecError, say, shown
+from fedcore.base.errors import (
+    BrokenContract,
+    CheckpointError,
+    DamagedCheckpoint,
+    DataError,
+    SpecError,
+    say,
+    shown,
+)
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
 from fedcore.base.options import differences
 from fedcore.base.registry import chosen
 from fedcore.base.rng import Streams
-from fedcore.data import Dataset, Partition, Source
+from fedcore.data import Dataset, Partition, Source, misfits
 from fedcore.data.files import images_of
 from fedcore.data.standardise import standardise_by_client
 from fedcore.engines import choose
@@ -215,7 +223,10 @@ def _texts(section: str) -> list[str]:
 
 @lru_cache(maxsize=2)
 def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
-    dataset: Dataset = chosen("data", json.loads(section)).build(source)
+    choice = chosen("data", json.loads(section))
+    dataset: Dataset = choice.build(source)
+    for wrong in misfits(dataset):
+        raise BrokenContract(f"data '{choice.plugin.name}': {wrong}")
     return dataset, dataset.sha256()
 
 

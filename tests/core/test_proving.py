@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import pytest
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.registry import plugins
 from fedcore.conformance import CheckResult, algorithms, check_results, data, partitions, register
 from fedcore.data import Source
 from fedcore.data.datasets.libsvm import VehicleOptions
+from fedcore.execution.runner import load_data
 
 ROOT = Path(__file__).parents[2]
 ALGORITHM = '''
@@ -321,20 +322,30 @@ BROKEN_DATA = {
     "an error": ({"rng": "missing"}, "it loads", "raises NameError"),
     "files that are not there": ({"rng": "open('/none').read()"}, "it loads", "raises FileNotFoundError"),
     "labels beyond the classes": ({"classes": "2"}, FITS, "labels from 0 to 2, expected 0 to 1"),
+    "fewer labels than rows": ({"test": "Rows(x[18:], y[18:20])"}, FITS, "rows of x, 2 labels"),
+    "labels that are no whole numbers": (
+        {"test": "Rows(x[18:], y[18:].astype(float))"},
+        FITS,
+        "test: labels are float64, expected int64",
+    ),
     "half precision": ({"kind": "np.float16"}, FITS, "x is float16"),
-    "negative clients": ({"groups": "np.repeat([-1, 1], 10)"}, FITS, "train: group -1, expected 0 to 1"),
-    "no test rows": ({"test": "Rows(x[:0], y[:0])"}, FITS, "there are no test rows"),
+    "negative clients": (
+        {"groups": "np.repeat([-1, 1], 10)"},
+        FITS,
+        "train: groups from -1 to 1, expected 0 to 1",
+    ),
+    "no test rows": ({"test": "Rows(x[:0], y[:0])"}, FITS, "test: no rows, expected some"),
     "other validation rows": (
         {"validation": "Rows(x[:3, :2], y[:3])"},
         FITS,
-        "validation rows have shape (2,)",
+        "validation: rows have shape (2,)",
     ),
     "validation rows that train": (
         {"validation": "Rows(x[18:22], y[18:22])"},
         APART,
         "2 of 4 validation rows are among the training rows",
     ),
-    "clients without names": ({"groups": "np.arange(20)"}, FITS, "group 19 has no name"),
+    "clients without names": ({"groups": "np.arange(20)"}, FITS, "groups from 0 to 19, expected 0 to 1"),
     "other arrays each time": (
         {"rng": "np.random.default_rng()"},
         "the same arrays again",
@@ -415,3 +426,12 @@ def test_the_command_lists_what_it_found_and_fails(tmp_path: Path) -> None:
     process = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
     assert "mine.py declares this name as " in process.stderr
+
+
+def test_a_run_refuses_data_that_it_can_not_use(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    parts = SOUND_DATA | {"test": "Rows(np.full_like(x[20:], np.nan), y[20:])"}
+    file.write_text(filled(DATA, parts))
+    register(file, tmp_path / "plugins")
+    with pytest.raises(BrokenContract, match=r"^data 'mine': test: x has nan or inf$"):
+        load_data('{"name":"mine"}', Source(tmp_path))
