@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,7 +42,7 @@ def reference(
         list[str] | None,
         typer.Argument(
             metavar="[NAMES]...",
-            help="Reports as <paper>/<target>; all that have runs by default.",
+            help="Reports as <paper>/<target>, or papers; all that have runs by default.",
             autocompletion=completing(known),
         ),
     ] = None,
@@ -60,7 +61,10 @@ def reference(
     folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
-    named = ["/".join(catalogue.named(name)) for name in reports or names]
+    wanted = [
+        [name for name in names if name.startswith(f"{given}/")] or [given] for given in reports or names
+    ]
+    named = ["/".join(catalogue.named(name)) for name in chain(*wanted)]
     kept = keeping.keep(catalogue, named, folder=folder)
     pictures = write_picture(REFERENCE)
     fidelity, scores = Path("docs/fidelity.md"), scoreboard(REFERENCE)
