@@ -286,6 +286,13 @@ def test_what_nobody_asked_for_is_left_out_in_silence(gathered: Path) -> None:
     assert "wrote reports/reference/fedomw/table3.csv" in result.stdout.splitlines()
 
 
+def test_a_paper_s_name_asks_for_all_its_reports(gathered: Path) -> None:
+    result = call("reference", "fedomw")
+    assert result.exit_code == 0, result.output
+    assert "wrote reports/reference/fedomw/table3.csv" in result.stdout.splitlines()
+    assert "left out fedomw/fig1: no run of it was made" in result.stderr.splitlines()
+
+
 def test_a_page_without_its_marks_is_refused(gathered: Path) -> None:
     (gathered / "docs/fidelity.md").write_text("all written by hand\n")
     assert refused("reference", "fedomw/table3") == (
