@@ -30,6 +30,7 @@ ENDING = "Will exit after finishing"  # which Snakemake repeats for each job tha
 STOPPED = "Terminating processes on user request"
 KNOWN = re.compile(r"--keep-incomplete|WorkflowError:\s+At least one job")  # to those who stopped the jobs
 EARLY = 0.02
+SILENT = "its log says nothing"
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,12 @@ class Words:
 
 @dataclass
 class Begun:
-    """A job that was announced: its name, guessed seconds, and when it began."""
+    """A job that was announced: its name, guessed seconds, when it began, and whether with a group."""
 
     name: str
     seconds: float
     since: float
+    grouped: bool = False
 
 
 class LogHandler(LogHandlerBase):
@@ -109,13 +111,16 @@ class LogHandler(LogHandlerBase):
             case LogEvent.JOB_STARTED:
                 for number in self.begun.keys() & set(about["jobs"]):
                     self.begun[number].since = time.monotonic()
+                    self.begun[number].grouped = len(about["jobs"]) > 1
             case LogEvent.JOB_FINISHED:
                 self._finish(about["job_id"])
             case LogEvent.JOB_ERROR:
                 self._fail(about)
-            case LogEvent.GROUP_ERROR:
-                for job in about["job_error_info"]:
-                    self._fail(job)
+            case LogEvent.GROUP_ERROR if about["aux_logs"] and not self.stopped:
+                jobs, path = len(about["job_error_info"]), about["aux_logs"][0]
+                self._print(
+                    f"failed: a group of {jobs} jobs: {_last_line(path) or SILENT}; log: {path}", "red"
+                )
             case LogEvent.RUN_INFO if self.common_settings.dryrun and not self.counted:
                 self.counted = True
                 self._print(record.getMessage())
@@ -155,23 +160,29 @@ class LogHandler(LogHandlerBase):
         job = self.begun.pop(number, Begun(f"job {number}", 1.0, now))
         self.finished += 1
         self.finished_seconds += job.seconds
-        times = self.words.duration(now - job.since)
+        times = "" if job.grouped else self.words.duration(now - job.since)
         share = self.finished_seconds / seconds if seconds else 0.0
         if self.finished == 1 and share < EARLY:  # this one also waited until everything was loaded
             self.since, self.finished_seconds, self.asked = now, 0.0, (total, seconds - job.seconds)
-        if EARLY <= share < 1 and self.finished < total and now > self.since:
+        if EARLY <= share < 1 and self.finished < total and now > self.since and times:
             left = (now - self.since) * (1 - share) / share
             times += f", about {self.words.duration(left)} left"
-        self._print(f"{self.finished:{len(str(total))}}/{total}  {job.name}  ({times})")
+        self._print(f"{self.finished:{len(str(total))}}/{total}  {job.name}" + f"  ({times})" * bool(times))
 
     def _fail(self, about: Mapping[str, Any]) -> None:
+        """Print that a job failed and why, unless its group failed and it was done or had not begun."""
         job = self.begun.get(about["jobid"])
         name = job.name if job else about["rule_name"]
         if self.stopped:
             self._print(f"stopped: {name}", "yellow")
             return
         files = [path for path in about["log"] if path.endswith(".log")]
-        reason = next(filter(None, map(_last_line, files)), "its log says nothing")
+        last = next(filter(None, map(_last_line, files)), "")
+        done = all(Path(path.partition(" ")[0]).exists() for path in about.get("output", ()))
+        if about.get("indent") and (done or not last):
+            return
+        refused = " ".join((about.get("rule_msg") or "").partition("For further error details")[0].split())
+        reason = f"{refused} Its log ends: {last}" if refused and last else refused or last or SILENT
         where = f"; log: {files[0]}" if files else ""
         self._print(f"failed: {name}: {self.words.plain(reason)}{where}", "red")
 

@@ -32,7 +32,7 @@ from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 GO_ON = "The same command continues from the checkpoints."
-WHAT_NOW = f"""fedcore status shows what failed, and why. {GO_ON}
+WHAT_NOW = f"""fedcore status shows what is done, and why a run failed. {GO_ON}
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv [--study FILE]"""
 SITE = FOLDER.parent / "site"
 SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from fedcore.base.errors import SpecError
+from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import STUDIES
 from pipeline.catalogue.targets import PlannedRun
@@ -78,11 +79,11 @@ class ReportFiles:
             paper: [
                 f"reports/{paper}/{name}.{ending}"
                 for name, target in declared.targets.items()
-                for ending in (*target.files, *(() if target.drawn else self.printed))
+                for ending in (*target.files, *(() if target.drawn else self.printed), PROVENANCE)
             ]
             for paper, declared in catalogue.papers.items()
         }
-        names = [Path(path).name for path in self.files[self.primary]]
+        names = [Path(path).name for path in self.files[self.primary] if not path.endswith(PROVENANCE)]
         self.top = one_of(names)
         self.copies = [f"reports/{name}" for name in names]
 

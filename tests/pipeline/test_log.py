@@ -132,13 +132,52 @@ def test_a_failure_gives_the_job_the_last_line_of_its_log_and_the_log(
     path.write_text("one\nerror: no \x1b[2Jspace left\n\n")
     three_jobs.begin(7, logs=("times.tsv", str(path)))
     three_jobs.hear(event=LogEvent.JOB_ERROR, jobid=7, rule_name="train", log=["times.tsv", str(path)])
-    three_jobs.hear(
-        event=LogEvent.GROUP_ERROR, job_error_info=[{"jobid": 99, "rule_name": "train", "log": []}]
-    )
+    three_jobs.hear(event=LogEvent.JOB_ERROR, jobid=99, rule_name="train", log=[])
     assert three_jobs.lines() == [
         f"failed: a train: error: no \\x1b[2Jspace left; log: {path}",
         "failed: train: its log says nothing",
     ]
+
+
+def test_what_a_cluster_says_of_a_job_comes_before_its_log(three_jobs: Listener, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("round 78/400, 168 s left\n")
+    first = "SLURM-job '9' failed, SLURM status is: 'CANCELLED'."
+    said = f"{first} For further error details see the cluster/cloud log"
+    for log in ([str(path)], []):
+        three_jobs.hear(event=LogEvent.JOB_ERROR, jobid=9, rule_name="train", rule_msg=said, log=log)
+    assert three_jobs.lines() == [
+        f"failed: train: {first} Its log ends: round 78/400, 168 s left; log: {path}",
+        f"failed: train: {first}",
+    ]
+
+
+def test_of_a_group_that_fails_only_what_failed_is_named(three_jobs: Listener, tmp_path: Path) -> None:
+    log, done, lost = (tmp_path / name for name in ("job.log", "done.json", "lost.json"))
+    log.write_text("error: no such data\n")
+    done.write_text("{}")
+    outer = tmp_path / "slurm.log"
+    outer.write_text("slurmstepd: error: *** JOB 9 CANCELLED ***\n")
+    three_jobs.begin(7, logs=(str(log),))
+    members = [{"jobid": number} for number in (7, 8, 9)]
+    three_jobs.hear(event=LogEvent.GROUP_ERROR, job_error_info=members, aux_logs=[str(outer)])
+    about: dict[str, Any] = {"event": LogEvent.JOB_ERROR, "rule_name": "train", "indent": True}
+    three_jobs.hear(**about, jobid=7, log=[str(log)], output=[f"{lost} (check log file)"])
+    three_jobs.hear(**about, jobid=8, log=[str(log)], output=[str(done)])
+    three_jobs.hear(**about, jobid=9, log=[str(tmp_path / "none.log")], output=[str(lost)])
+    assert three_jobs.lines() == [
+        f"failed: a group of 3 jobs: slurmstepd: error: *** JOB 9 CANCELLED ***; log: {outer}",
+        f"failed: a train: error: no such data; log: {log}",
+    ]
+
+
+def test_a_job_of_a_group_has_no_time_of_its_own(three_jobs: Listener) -> None:
+    for number in (1, 2):
+        three_jobs.begin(number)
+    three_jobs.hear(event=LogEvent.JOB_STARTED, jobs=[1, 2])
+    three_jobs.end(1, after=300)
+    three_jobs.end(2, after=0)
+    assert three_jobs.lines() == ["1/3  a train", "2/3  a train"]
 
 
 def test_jobs_that_the_user_stops_have_not_failed(three_jobs: Listener) -> None:
@@ -165,7 +204,7 @@ def test_who_asks_it_to_end_learns_once_what_it_waits_for(
     for failed in (set(), {"a job"}):
         flow.snakemake = SimpleNamespace(scheduler=SimpleNamespace(_user_kill="graceful", failed=failed))
         flow.say_what_now()
-        assert ("what failed" in capsys.readouterr().err) == bool(failed)
+        assert ("why a run failed" in capsys.readouterr().err) == bool(failed)
 
 
 def test_what_nobody_asked_for_is_left_out_and_warnings_are_not(three_jobs: Listener) -> None:
