@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import tomllib
@@ -117,3 +118,18 @@ def test_pip_audit_itself_asks_a_service(service: str, monkeypatch: pytest.Monke
         doctor.audit(
             HOME / "pyproject.toml", ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
         )
+
+
+@pytest.mark.parametrize(
+    ("script", "state"), [("exit 0", "ok"), ("echo no accounting >&2; exit 1", "absent")]
+)
+def test_without_slurm_s_accounting_the_profile_needs_another_command(
+    script: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {"sacct": script, "sbatch": "exit 0"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = next(check for check in doctor.checks() if check.name == "sacct")
+    assert (found.state, "slurm-status-command" in found.how) == (state, True)
+    assert found.found == ("answers" if state == "ok" else "no accounting")
