@@ -52,7 +52,7 @@ class Words:
 
 @dataclass
 class Begun:
-    """A job that was announced: its name, guessed seconds, when it began, and whether with a group."""
+    """A job that was announced: its name, guessed seconds, when it began, and whether in a group."""
 
     name: str
     seconds: float
@@ -85,7 +85,7 @@ class LogHandler(LogHandlerBase):
         needed = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
         needed |= set() if settings.dryrun else {LogEvent.JOB_INFO}
         self.addFilter(lambda record: getattr(record, "event", None) in needed or theirs.filter(record))
-        self.since = time.monotonic()
+        self.since, self.opened = time.monotonic(), time.time()
         self.begun: dict[int, Begun] = {}
         self.finished, self.finished_seconds, self.counted = 0, 0.0, False
         self.stopped = self.ending = False
@@ -111,16 +111,15 @@ class LogHandler(LogHandlerBase):
             case LogEvent.JOB_STARTED:
                 for number in self.begun.keys() & set(about["jobs"]):
                     self.begun[number].since = time.monotonic()
-                    self.begun[number].grouped = len(about["jobs"]) > 1
             case LogEvent.JOB_FINISHED:
                 self._finish(about["job_id"])
             case LogEvent.JOB_ERROR:
                 self._fail(about)
-            case LogEvent.GROUP_ERROR if about["aux_logs"] and not self.stopped:
-                jobs, path = len(about["job_error_info"]), about["aux_logs"][0]
-                self._print(
-                    f"failed: a group of {jobs} jobs: {_last_line(path) or SILENT}; log: {path}", "red"
-                )
+            case LogEvent.GROUP_ERROR if not self.stopped:
+                jobs, files = len(about["job_error_info"]), about["aux_logs"]
+                reason = self.words.plain(_last_line(files[0]) or SILENT) if files else "it has no log"
+                where = f"; log: {files[0]}" if files else ""
+                self._print(f"failed: a group of {jobs} jobs: {reason}{where}", "red")
             case LogEvent.RUN_INFO if self.common_settings.dryrun and not self.counted:
                 self.counted = True
                 self._print(record.getMessage())
@@ -150,7 +149,8 @@ class LogHandler(LogHandlerBase):
     def _announce(self, about: Mapping[str, Any]) -> None:
         rule, wildcards = about["rule_name"], dict(about["wildcards"] or {})
         name = self.words.plain(self.words.name(rule, wildcards))
-        self.begun[about["jobid"]] = Begun(name, self.words.seconds(rule, wildcards), time.monotonic())
+        seconds, grouped = self.words.seconds(rule, wildcards), bool(about.get("indent"))
+        self.begun[about["jobid"]] = Begun(name, seconds, time.monotonic(), grouped)
         if self.common_settings.dryrun:
             self._print(f"  {name}")
 
@@ -169,6 +169,10 @@ class LogHandler(LogHandlerBase):
             times += f", about {self.words.duration(left)} left"
         self._print(f"{self.finished:{len(str(total))}}/{total}  {job.name}" + f"  ({times})" * bool(times))
 
+    def _written(self, path: str) -> bool:
+        """Whether a log was written to since this began."""
+        return Path(path).exists() and Path(path).stat().st_mtime >= self.opened
+
     def _fail(self, about: Mapping[str, Any]) -> None:
         """Print that a job failed and why, unless its group failed and it was done or had not begun."""
         job = self.begun.get(about["jobid"])
@@ -177,9 +181,11 @@ class LogHandler(LogHandlerBase):
             self._print(f"stopped: {name}", "yellow")
             return
         files = [path for path in about["log"] if path.endswith(".log")]
-        last = next(filter(None, map(_last_line, files)), "")
+        of_group = bool(about.get("indent"))
+        newer = (path for path in files if not of_group or self._written(path))
+        last = next(filter(None, map(_last_line, newer)), "")
         done = all(Path(path.partition(" ")[0]).exists() for path in about.get("output", ()))
-        if about.get("indent") and (done or not last):
+        if of_group and (done or not last):
             return
         refused = " ".join((about.get("rule_msg") or "").partition("For further error details")[0].split())
         reason = f"{refused} Its log ends: {last}" if refused and last else refused or last or SILENT

@@ -173,7 +173,13 @@ def misfits(dataset: object) -> Iterator[str]:
     if not isinstance(dataset, Dataset):
         yield f"returned {type(dataset).__name__}, expected a Dataset"
         return
-    for use, rows in {"train": dataset.train, "test": dataset.test, "validation": dataset.validation}.items():
+    used = {"train": dataset.train, "test": dataset.test, "validation": dataset.validation}
+    for use, rows in used.items():
+        arrays = isinstance(rows, Rows) and all(isinstance(part, np.ndarray) for part in (rows.x, rows.y))
+        if not arrays and (rows is not None or use != "validation"):
+            yield f"{use}: got {type(rows).__name__}, expected Rows whose x and y are arrays"
+            return
+    for use, rows in used.items():
         if rows is not None:
             yield from (f"{use}: {wrong}" for wrong in _misfits_of(rows, dataset))
             if use != "validation" and not len(rows):

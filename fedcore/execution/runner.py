@@ -101,7 +101,8 @@ def run(
 
     Raises:
         SpecError: the specification is wrong, or does not fit the data, or ``out`` holds the result
-            of another one, or there is no such place to send measurements to. Nothing is written then.
+            of another one, or there is no such place to send measurements to. Nothing is written then,
+            unless a plug-in's part returns something wrong in a later round.
         DataError: the data can't be had or are damaged. Nothing is written then.
         CheckpointError: ``out`` holds a checkpoint of another specification.
     """

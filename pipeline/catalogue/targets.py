@@ -23,6 +23,7 @@ Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
 Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
+DRAWN = {"curves", "drawing"}
 FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
 TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
@@ -260,13 +261,15 @@ class Target(ABC):
     kept: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        if cls.files not in (TABLE_FILES, FIGURE_FILES):
-            raise TypeError(f"{cls.__name__}: files are {cls.files}, expected TABLE_FILES or FIGURE_FILES")
+        kind = getattr(cls, "kind", "words")
+        expected = FIGURE_FILES if kind in DRAWN else TABLE_FILES
+        if cls.files != expected:
+            raise TypeError(f"{cls.__name__}: files are {cls.files}, expected {expected} of the kind {kind}")
 
     @property
     def drawn(self) -> bool:
         """Whether it is a figure."""
-        return self.kind in {"curves", "drawing"}
+        return self.kind in DRAWN
 
     def paths(self, folder: Path, name: str) -> dict[str, Path]:
         """Return the paths of its files, by form: ``csv``, ``standalone`` and so on."""

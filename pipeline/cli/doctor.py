@@ -45,17 +45,17 @@ def checks() -> Iterator[Check]:
     for name, (purpose, how, needed) in TOOLS.items():
         place = next(filter(None, map(shutil.which, name.split())), None)
         yield look(name.split()[0], place, place or "not on PATH", purpose, how, needed=needed)
-    if shutil.which("sbatch"):
+    if shutil.which("sbatch") and shutil.which("sacct"):  # without the second, Snakemake takes squeue
         yield accounting()
 
 
 def accounting() -> Check:
     """Ask Slurm's accounting for jobs: without it, Snakemake never learns that one has ended."""
-    asked = ["sh", "-c", "sacct --noheader --allocations"]
-    ended = subprocess.run(asked, capture_output=True, text=True, check=False)
-    knows, said = ended.returncode == 0, (ended.stderr.strip().splitlines() or ["no answer"])[-1]
-    how = "accounting, or slurm-status-command: squeue in profiles/slurm/config.yaml"
-    return look("sacct", knows, "answers" if knows else said, "profiles/slurm alone", how, needed=False)
+    command = ["timeout", "10", "sacct", "--noheader", "--allocations"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    knows, answer = ended.returncode == 0, (ended.stderr.strip().splitlines() or ["no answer"])[-1]
+    how = "accounting, or else slurm-status-command: squeue in profiles/slurm/config.yaml"
+    return look("sacct", knows, "answers" if knows else answer, "profiles/slurm alone", how, needed=False)
 
 
 def tested(pyproject: Path) -> Check:

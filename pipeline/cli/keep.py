@@ -61,10 +61,8 @@ def reference(
     folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
-    wanted = [
-        [name for name in names if name.startswith(f"{given}/")] or [given] for given in reports or names
-    ]
-    named = ["/".join(catalogue.named(name)) for name in chain(*wanted)]
+    papers_reports = {given: _of_paper(given, catalogue.names()) for given in reports or names}
+    named = ["/".join(catalogue.named(name)) for name in chain(*papers_reports.values())]
     kept = keeping.keep(catalogue, named, folder=folder)
     pictures = write_picture(REFERENCE)
     fidelity, scores = Path("docs/fidelity.md"), scoreboard(REFERENCE)
@@ -86,6 +84,11 @@ def reference(
     for name, reason in kept.left.items():
         if reports:
             say(f"left out {name}: {reason}", error=True)
+
+
+def _of_paper(given: str, names: list[str]) -> list[str]:
+    paper = f"{given.removeprefix('reports/').rstrip('/')}/"
+    return [name for name in names if name.startswith(paper)] or [given]
 
 
 def adopt(as_json: Json = False) -> None:

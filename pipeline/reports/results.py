@@ -270,8 +270,8 @@ def read_tidy(path: Path, types: Mapping[str, type] = {}, **options: Any) -> Dat
     """Read a tidy csv, whose rows and columns are names even where they look like numbers."""
     try:
         frame: DataFrame = pd.read_csv(path, dtype={"row": str, "column": str, **types}, **options)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: no table: {reason(error)}") from None
     return frame
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedcore.base import core_yaml
-from fedcore.base.errors import DataError, SpecError, reason, say
+from fedcore.base.errors import DataError, SpecError, say
 from fedcore.base.files import sha256_text
 from fedcore.base.lazy import DataFrame, scipy
 from pipeline.catalogue import Catalogue
@@ -303,10 +303,7 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
 def _read(report: Path) -> DataFrame:
     if not report.exists():
         raise DataError(f"{report}: not built; expected a search's csv")
-    try:
-        frame = read_tidy(report, {"specs": str})
-    except (OSError, ValueError) as error:
-        raise DataError(f"{report}: no table: {reason(error)}") from None
+    frame = read_tidy(report, {"specs": str})
     if not {"paper", "target", "row", "column", "mean", "scale", "specs"} <= set(frame) or frame.empty:
         raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
     return frame.fillna({"specs": ""})

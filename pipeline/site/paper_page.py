@@ -92,7 +92,8 @@ def _standing(shown: TargetStatus) -> str:
     if shown.reference:
         frame, words = shown.frame, list[str]()
         if frame is not None and "difference" in frame:
-            diverged = frame["diverged"].gt(0) & frame["verdict"].isin(["", AGREES])
+            whole = frame["n"].add(frame["diverged"]).ge(frame["seeds"])
+            diverged = frame["diverged"].gt(0) & whole & frame["verdict"].isin(["", AGREES])
             gone = diverged & frame["published_mean"].notna()
             words += frame["verdict"].mask(gone, DIFFERS)[gone | frame["difference"].notna()].tolist()
         near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)

@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from fedcore.base.errors import plain
+from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import RESULTS
 from pipeline.fidelity.board import board
@@ -73,7 +74,7 @@ def show(catalogue: Catalogue, names: Iterable[str], console: Console) -> None:
     """
     reports: dict[str, list[Path]] = {}
     for path in sorted(map(Path, names)):
-        if path.is_file() and path.suffix:
+        if path.is_file() and path.suffix and not path.name.endswith(PROVENANCE):
             reports.setdefault(str(path).partition(".")[0], []).append(path)
     for name, files in reports.items():
         more = f" (also {', '.join(path.name.partition('.')[2] for path in files[1:])})" if files[1:] else ""

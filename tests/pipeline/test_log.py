@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,7 +162,11 @@ def test_of_a_group_that_fails_only_what_failed_is_named(three_jobs: Listener, t
     three_jobs.begin(7, logs=(str(log),))
     members = [{"jobid": number} for number in (7, 8, 9)]
     three_jobs.hear(event=LogEvent.GROUP_ERROR, job_error_info=members, aux_logs=[str(outer)])
+    old = tmp_path / "old.log"
+    old.write_text("error: of another day\n")
+    os.utime(old, (0, 0))
     about: dict[str, Any] = {"event": LogEvent.JOB_ERROR, "rule_name": "train", "indent": True}
+    three_jobs.hear(**about, jobid=10, log=[str(old)], output=[str(lost)])
     three_jobs.hear(**about, jobid=7, log=[str(log)], output=[f"{lost} (check log file)"])
     three_jobs.hear(**about, jobid=8, log=[str(log)], output=[str(done)])
     three_jobs.hear(**about, jobid=9, log=[str(tmp_path / "none.log")], output=[str(lost)])
@@ -171,10 +176,21 @@ def test_of_a_group_that_fails_only_what_failed_is_named(three_jobs: Listener, t
     ]
 
 
+def test_a_group_that_was_never_submitted_has_failed_too(three_jobs: Listener) -> None:
+    three_jobs.hear(event=LogEvent.GROUP_ERROR, job_error_info=[{"jobid": 7}], aux_logs=[])
+    assert three_jobs.lines() == ["failed: a group of 1 jobs: it has no log"]
+
+
 def test_a_job_of_a_group_has_no_time_of_its_own(three_jobs: Listener) -> None:
     for number in (1, 2):
-        three_jobs.begin(number)
-    three_jobs.hear(event=LogEvent.JOB_STARTED, jobs=[1, 2])
+        about: dict[str, Any] = {
+            "jobid": number,
+            "rule_name": "train",
+            "wildcards": {},
+            "log": [],
+            "indent": True,
+        }
+        three_jobs.hear(event=LogEvent.JOB_INFO, **about)
     three_jobs.end(1, after=300)
     three_jobs.end(2, after=0)
     assert three_jobs.lines() == ["1/3  a train", "2/3  a train"]

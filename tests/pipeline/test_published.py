@@ -79,7 +79,7 @@ def test_tables_are_full_rectangles(paper: str) -> None:
 def test_a_number_that_is_none_is_refused_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "published.csv"
     file.write_text("target,row,column,mean,std\ntable1,fedavg,mnist,ninety,\n")
-    with pytest.raises(DataError, match=rf"^{file}: could not convert string to float: 'ninety'"):
+    with pytest.raises(DataError, match=rf"^{file}: no table: could not convert string to float: 'ninety'"):
         published_cells(file, "table1")
 
 

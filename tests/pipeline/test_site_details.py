@@ -211,11 +211,15 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
 
 
 def test_a_standing_tells_judged_cells_from_others() -> None:
-    verdicts = ["agrees", "differs", "on stand-in data", "", "", "agrees"]
-    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan, np.nan, 0.1], "verdict": verdicts})
-    frame = frame.assign(published_mean=70.0, diverged=[0, 0, 0, 0, 3, 1])
-    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="5 of 6 numbers")
-    assert _standing(shown) == "1 of 4 near; 1 not judged, 5 of 6 numbers", "diverged cells are not near"
+    verdicts = ["agrees", "differs", "on stand-in data", "", "", "agrees", ""]
+    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan, np.nan, 0.1, np.nan], "verdict": verdicts})
+    frame = frame.assign(
+        published_mean=70.0, diverged=[0, 0, 0, 0, 3, 1, 1], n=[3, 3, 3, 0, 0, 2, 0], seeds=3
+    )
+    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="5 of 7 numbers")
+    assert _standing(shown) == "1 of 4 near; 1 not judged, 5 of 7 numbers", (
+        "whole diverged cells are not near"
+    )
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
