@@ -45,6 +45,8 @@ def checks(plugin: Plugin, options: Mapping[str, Any], source: Source, path: Pat
 def _fits(loaded: Dataset) -> None:
     wrong = next(misfits(loaded), "")
     require(not wrong, wrong)
+    numbers = loaded.train.x.dtype != np.int64 or loaded.vocabulary is not None
+    require(numbers, "train: x holds token indices, but vocabulary is not given")
 
 
 def _again(plugin: Plugin, options: Any, source: Source, loaded: Dataset) -> None:

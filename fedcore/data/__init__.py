@@ -201,8 +201,6 @@ def _misfits_of(rows: Rows, dataset: Dataset) -> Iterator[str]:
         yield f"x is {x.dtype}, expected float32, float64, or int64 for tokens"
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         yield "x has nan or inf"
-    if x.dtype == np.int64 and dataset.vocabulary is None:
-        yield "x holds token indices, but vocabulary is not given"
     if len(y) and not 0 <= y.min() <= y.max() < dataset.classes:
         yield f"labels from {y.min()} to {y.max()}, expected 0 to {dataset.classes - 1}"
     if groups is not None and len(groups) != len(y):

@@ -331,7 +331,8 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
     if far:
-        ticks = [-20, 0, 2, 20] if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
+        few = [-20, 0, 10] if len(groups) > 4 else [-20, 0, 2, 20]
+        ticks = few if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
         panels[0].set_xscale("symlog", linthresh=LINEAR)
         panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
         panels[0].minorticks_off()
