@@ -331,8 +331,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     figure = figures.framed(1.0 + 0.17 * len(order))
     panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
     if far:
-        few = [-20, 0, 10] if len(groups) > 4 else [-20, 0, 2, 20]
-        ticks = few if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
+        ticks = [-20, 0, 2, 20] if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
         panels[0].set_xscale("symlog", linthresh=LINEAR)
         panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
         panels[0].minorticks_off()
@@ -343,6 +342,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         count = len({plan.dataset(place) for place in places})
         about = f"skew:\n{textwrap.fill(group, LETTERS)}\nn = {count}"
         axes.set_title(about if group else "")
+        axes.tick_params("x", rotation=90 if len(groups) > 4 else 0)
         for name, effect in found[group].items():
             ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
             marker = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
