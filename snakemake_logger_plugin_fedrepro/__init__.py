@@ -119,7 +119,8 @@ class LogHandler(LogHandlerBase):
                 jobs, files = len(about["job_error_info"]), about["aux_logs"]
                 reason = self.words.plain(_last_line(files[0]) or SILENT) if files else "it has no log"
                 where = f"; log: {files[0]}" if files else ""
-                self._print(f"failed: a group of {jobs} jobs: {reason}{where}", "red")
+                what = f"a group of {jobs} jobs" if jobs > 1 else "a group of one job"
+                self._print(f"failed: {what}: {reason}{where}", "red")
             case LogEvent.RUN_INFO if self.common_settings.dryrun and not self.counted:
                 self.counted = True
                 self._print(record.getMessage())

@@ -178,7 +178,7 @@ def test_of_a_group_that_fails_only_what_failed_is_named(three_jobs: Listener, t
 
 def test_a_group_that_was_never_submitted_has_failed_too(three_jobs: Listener) -> None:
     three_jobs.hear(event=LogEvent.GROUP_ERROR, job_error_info=[{"jobid": 7}], aux_logs=[])
-    assert three_jobs.lines() == ["failed: a group of 1 jobs: it has no log"]
+    assert three_jobs.lines() == ["failed: a group of one job: it has no log"]
 
 
 def test_a_job_of_a_group_has_no_time_of_its_own(three_jobs: Listener) -> None:
