@@ -42,7 +42,8 @@ class Board:
     """What the board shows at a scale: lines of published cells and tables, each by variant, and of claims.
 
     Columns are as in ``CELLS``, ``TABLES`` and ``CLAIMS``. Of tables, ``near`` of the ``judged`` cells lie
-    within the margin, ``within_interval`` is a share, and ``tau`` is the mean over columns.
+    within the margin (a cell is judged once it has all its seeds), ``within_interval`` is a share, and
+    ``tau`` is the mean over columns.
     """
 
     scale: str
@@ -131,13 +132,15 @@ def order(cells: DataFrame) -> DataFrame:
 def by_table(cells: DataFrame) -> DataFrame:
     """Return a line for each table and variant; see ``Board``."""
     keys = ["paper", "target"]
-    known = cells[cells["published_mean"].notna()].astype(dict.fromkeys(ANSWERS, "Float64"))
+    known = cells[cells["published_mean"].notna()].astype({"within_interval": "Float64"})
+    verdicts = known["verdict"]
+    known = known.assign(near=verdicts.eq(agreement.AGREES), judged=verdicts.isin(agreement.VERDICTS))
     table = known.groupby(keys, sort=False).agg(
         variant=("variant", "max"),
         cells=("row", "size"),
         compared=("mean", "count"),
-        near=("within_margin", "sum"),
-        judged=("within_margin", "count"),
+        near=("near", "sum"),
+        judged=("judged", "sum"),
         within_interval=("within_interval", "mean"),
     )
     tau = cells.drop_duplicates([*keys, "column"]).groupby(keys)["tau"].mean()

@@ -17,7 +17,7 @@ from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
 from pipeline.reports import figures
-from pipeline.reports.agreement import AGREES, DEVIATIONS, DIFFERS, ON_STAND_IN, PERCENTAGES, POINTS
+from pipeline.reports.agreement import AGREES, DEVIATIONS, ON_STAND_IN, PERCENTAGES, POINTS, VERDICTS
 from pipeline.reports.kept import SHORTER
 from pipeline.reports.render import in_print, md_table
 from pipeline.reports.results import REPRODUCTION
@@ -106,7 +106,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
 def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
     cells = board.cells[board.cells["paper"] == paper]
     cells = cells[[(split_reading(target)[1] or "paper") == reading for target in cells["target"]]]
-    measured = cells[cells["verdict"].isin([AGREES, DIFFERS])]
+    measured = cells[cells["verdict"].isin(VERDICTS)]
     short = cells[cells["verdict"] == SHORT]
     scores = measured[measured["unit"].isin(PERCENTAGES)]
     groups = [group for _, group in measured.groupby(["target", "column"]) if group["mean"].count() > 1]
@@ -180,7 +180,7 @@ def points(folder: Path) -> DataFrame:
     and ``kind``, one of ``DOTS``; ``folder`` holds ``<paper>/<target>.csv`` of runs at the papers' own scale.
     """
     cells = board_of(REPRODUCTION, folder).cells
-    measured = cells["verdict"].isin([AGREES, DIFFERS, SHORT, ON_STAND_IN])
+    measured = cells["verdict"].isin([*VERDICTS, SHORT, ON_STAND_IN])
     cells = cells[measured & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
     near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
     kind = near.mask(cells["verdict"] == SHORT, near + ", fewer seeds")

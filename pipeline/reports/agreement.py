@@ -18,7 +18,7 @@ CHANGE = "relative_percent"
 ACCURACIES = frozenset({"percent", "auc_percent", "f1_percent"})
 PERCENTAGES = ACCURACIES | {CHANGE, "score"}
 ROUNDING = 1e-9
-AGREES, DIFFERS = "agrees", "differs"
+VERDICTS = AGREES, DIFFERS = "agrees", "differs"
 RULE = (
     f"within {POINTS:g} percentage point or {DEVIATIONS:g} published standard deviations, whichever is more; "
     f"in other units {DEVIATIONS:g} published standard deviations, or {SHARE:.0%} of the published mean "

@@ -5,12 +5,14 @@ from typing import Any
 
 from pipeline.catalogue.params import EDITIONS
 from pipeline.catalogue.targets import Cell, PlannedRun
+from pipeline.fidelity.board import compare, printed_cells, split_reading
+from pipeline.papers import published
 from pipeline.reports import style
-from pipeline.reports.agreement import AGREES, DIFFERS
+from pipeline.reports.agreement import AGREES, VERDICTS
 from pipeline.reports.drawings import Curves, Drawing
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import in_print
-from pipeline.reports.results import lost
+from pipeline.reports.results import REPRODUCTION, lost
 from pipeline.reports.tables import Table
 from pipeline.site import charts, tables
 from pipeline.site.format import SHORT, outcome, with_std
@@ -90,19 +92,23 @@ def _unknown(shown: TargetStatus) -> str:
 
 def _standing(shown: TargetStatus) -> str:
     if shown.reference:
-        frame, words = shown.frame, list[str]()
-        if frame is not None and "difference" in frame:
-            whole = frame["n"].add(frame["diverged"]).ge(frame["seeds"])
-            diverged = frame["diverged"].gt(0) & whole & frame["verdict"].isin(["", AGREES])
-            gone = diverged & frame["published_mean"].notna()
-            words += frame["verdict"].mask(gone, DIFFERS)[gone | frame["difference"].notna()].tolist()
-        near, judged = words.count(AGREES), words.count(AGREES) + words.count(DIFFERS)
-        others = f"; {len(words) - judged} not judged" if len(words) > judged else ""
-        counted = [f"{near} of {judged} near{others}"] if judged else []
-        return ", ".join([*counted, shown.numbers])
+        return ", ".join(filter(None, [_near(shown), shown.numbers]))
     needed = len(shown.runs)
     parts = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
     return "; ".join(parts + [f"{shown.scale} scale"] * shown.scaled)
+
+
+def _near(shown: TargetStatus) -> str:
+    """Return how many of the published cells that a target measures are near, as the board judges them."""
+    printed = printed_cells(shown.paper, published(shown.paper))
+    printed = printed[printed["target"] == split_reading(shown.name)[0]]
+    if shown.frame is None or printed.empty:
+        return ""
+    cells = compare(printed, {(shown.paper, shown.name): shown.frame}, REPRODUCTION)
+    judged = cells["verdict"].isin(VERDICTS)
+    near, others = cells["verdict"].eq(AGREES).sum(), (cells["difference"].notna() & ~judged).sum()
+    counted = {f"{near} of {judged.sum()} near": judged.any(), f"{others} not judged": others}
+    return "; ".join(words for words, any_cell in counted.items() if any_cell)
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.claims.ledger import ledger
+from pipeline.fidelity.board import by_table, compare, printed_cells
 from pipeline.fidelity.scoreboard import OUTCOMES
-from pipeline.papers import build_catalogue
+from pipeline.papers import build_catalogue, published
 from pipeline.reports import style
-from pipeline.reports.results import read_history
+from pipeline.reports.results import read_history, read_tidy
 from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
@@ -210,16 +211,27 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
     assert answer["verdict"] == "too little measured", "15 cells of partitions, of 146"
 
 
-def test_a_standing_tells_judged_cells_from_others() -> None:
-    verdicts = ["agrees", "differs", "on stand-in data", "", "", "agrees", ""]
-    frame = pd.DataFrame({"difference": [0.1, 9.0, 9.0, np.nan, np.nan, 0.1, np.nan], "verdict": verdicts})
-    frame = frame.assign(
-        published_mean=70.0, diverged=[0, 0, 0, 0, 3, 1, 1], n=[3, 3, 3, 0, 0, 2, 0], seeds=3
-    )
-    shown: Any = SimpleNamespace(reference=True, frame=frame, numbers="5 of 7 numbers")
-    assert _standing(shown) == "1 of 4 near; 1 not judged, 5 of 7 numbers", (
-        "whole diverged cells are not near"
-    )
+def test_a_standing_counts_cells_as_the_board_does() -> None:
+    reports = {
+        ("rfedavg", name): read_tidy(HOME / f"reports/reference/rfedavg/{name}.csv")
+        for name in ("table1", "table2", "table2_cohort")
+    }
+    tables = by_table(compare(printed_cells("rfedavg", published("rfedavg")), reports, "paper"))
+    for (_, name), frame in reports.items():
+        shown: Any = SimpleNamespace(paper="rfedavg", name=name, reference=True, frame=frame, numbers="n")
+        line = tables[tables["target"].eq(name)].iloc[0]
+        assert line["compared"] > line["judged"] > line["near"] > 0, "some cells have too few seeds"
+        assert _standing(shown).startswith(f"{line['near']} of {line['judged']} near; "), "others not judged"
+
+
+@pytest.mark.parametrize(("n", "diverged", "counted"), [(3, 0, "1 of 1"), (2, 1, "0 of 1"), (0, 3, "0 of 1")])
+def test_a_cell_with_a_diverged_run_is_judged_and_not_near(n: int, diverged: int, counted: str) -> None:
+    printed = printed_cells("fedavgr", published("fedavgr")).query("target == 'table2'").iloc[0]
+    mean = printed["published_mean"] if n else np.nan
+    frame = pd.DataFrame([{**printed, "mean": mean, "std": 0.0, "n": n, "seeds": 3, "diverged": diverged}])
+    frame = frame.assign(verdict="agrees" if n else "", published_unit=printed["unit"])
+    shown: Any = SimpleNamespace(paper="fedavgr", name="table2", reference=True, frame=frame, numbers="")
+    assert _standing(shown) == f"{counted} near"
 
 
 def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
