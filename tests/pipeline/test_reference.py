@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from pretended import catalogue, finish, one_line
 from project import HOME, seal
 
@@ -474,6 +475,31 @@ def test_runs_of_some_cells_are_listed() -> None:
 
 
 SIZES = {"fedomw/table1", "fedavgr/table1", "fedomw/theorem2"}
+NUMBERS = "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+
+
+def test_the_pages_say_what_the_kept_benchmark_shows() -> None:
+    study = yaml.safe_load((HOME / "studies/benchmark/benchmark.yaml").read_text(encoding="utf-8"))
+    kept, families = HOME / "reports/reference/benchmark", study["benchmark"]["families"].values()
+    board, runs = pd.read_csv(kept / "board.csv").set_index("row"), kept_runs.read_runs(kept / kept_runs.RUNS)
+    methods = board.loc[[method for family in families for method in family]]
+    better, sets = methods.query("verdict == 'better'"), NUMBERS[int(board["sets"].max()) - 11]
+    workloads = pd.read_csv(kept / "matrix.csv").dropna(subset=["mean"])["column"].nunique()
+    page, front = (
+        " ".join((HOME / name).read_text(encoding="utf-8").split())
+        for name in ("docs/benchmark.md", "README.md")
+    )
+    for text in (page, front):
+        assert f"{NUMBERS[workloads - 11].capitalize()} of " in text
+        assert f"{len(better)} of {len(methods)} methods" in text
+        assert f"by {better['effect'].min():.1f} to {better['effect'].max():.1f} points" in text
+        assert f" on {sets} data sets" in text
+    assert f"{len(runs):,} runs" in page
+    fedadc = board.loc["fedadc"]
+    assert better["effect"].idxmax() == fedadc.name
+    interval = f"(+{fedadc['low']:.2f} to +{fedadc['high']:.2f})".replace("+0", "+")
+    assert f"FedADC +{fedadc['effect']:.2f} {interval}" in page
+    assert f"FedADC's p is {fedadc['p']:.3f}".replace("0.", ".") in page
 
 
 def test_the_front_page_counts_what_is_kept() -> None:
