@@ -5,11 +5,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
 import markupsafe
-import numpy as np
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError
@@ -26,6 +26,7 @@ NO_TEX = (
     "a PDF needs a TeX on PATH, and there is none; install texlive-latex-recommended and preview-latex-style"
     " (Debian, Ubuntu), MacTeX, MiKTeX or tectonic, or ask for .tex"
 )
+Span = tuple[int, int]
 SHARED = 0.86
 TEXT, COLUMN = {1: 12.1, 2: 17.8}, {1: 12.1, 2: 8.4}  # width in cm, by columns of the page
 LINES = 44  # of a page
@@ -148,16 +149,30 @@ def _shape(grid: Grid, widths: Iterable[float]) -> str:
     return wrapped or "l" + "".join(r"@{\hspace{9pt}}" + side * span for _, span in grid.groups)
 
 
-def _blocks(grid: Grid, room: float) -> list[tuple[int, int]]:
-    """Return the first column, and one past the last, of blocks that fit; groups stay whole where they do."""
+def _blocks(grid: Grid, room: float) -> list[Span]:
+    """Return the first column, and one past the last, of as few blocks as fit, as even in width as can be.
+
+    Groups of columns stay whole where each of them fits.
+    """
     pieces = grid.spans
     if any(_width(grid.part(*piece)) > room for piece in pieces):
         pieces = [(place, place + 1) for place in range(len(grid.columns))]
-    for number in range(1, len(pieces)):
-        blocks = [(int(chunk[0][0]), int(chunk[-1][1])) for chunk in np.array_split(pieces, number)]
-        if all(_width(grid.part(*block)) <= room for block in blocks):
-            return blocks
-    return pieces
+    spans = [(first, last) for (first, _), (_, last) in combinations_with_replacement(pieces, 2)]
+    widths = {span: _width(grid.part(*span)) for span in spans}
+    fewest = len(_filled(pieces, widths, room))
+    packings = (_filled(pieces, widths, width) for width in sorted(widths.values()))
+    return next(blocks for blocks in packings if len(blocks) == fewest)
+
+
+def _filled(pieces: Iterable[Span], widths: Mapping[Span, float], room: float) -> list[Span]:
+    """Return blocks of neighbouring pieces, each filled as far as there is room."""
+    blocks: list[Span] = []
+    for first, last in pieces:
+        if blocks and widths[blocks[-1][0], last] <= room:
+            blocks[-1] = blocks[-1][0], last
+        else:
+            blocks.append((first, last))
+    return blocks
 
 
 def _widths(grid: Grid) -> tuple[float, ...]:

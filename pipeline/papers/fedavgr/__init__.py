@@ -190,7 +190,8 @@ def mmd(inputs: Inputs) -> Picture:
         f"Above: features of up to {ROWS} training rows per client under FedAvgR's global model, seed "
         f"{first.run.seed}, on the first two principal components of their round; grey: all clients, colour: "
         "the client whose mean feature is farthest from the mean of all at the start. Below: the MMD, mean "
-        "over clients weighted by their rows; Gaussian kernel with the median heuristic.",
+        "over clients weighted by their rows, of 100 points drawn from each density (the slides show such "
+        "points); Gaussian kernel with the median heuristic.",
         inputs.spread(frame),
     )
     return Picture(shown.assign(column=shown["round"].astype(str)).drop(columns="round"), figure, sentences)

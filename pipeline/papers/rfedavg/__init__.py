@@ -67,7 +67,7 @@ FIGURES: Mapping[str, Curves | Drawing] = {
     "fig2_released": released(2, "MNIST", EPOCHS, "mnist", 60),
     "fig2_similar": curves(
         2,
-        "Test accuracy on MNIST, of similar clients",
+        "Test accuracy on MNIST, of similar clients (the paper leaves out similarity 100%)",
         panels("mnist", {"sim10": SIMILARITY["sim10"], "sim100": "similarity 100%"}),
     ),
     "fig3": curves(3, "Training loss on MNIST, without regularisers", MNIST, **LOSS),

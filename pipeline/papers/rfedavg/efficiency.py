@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcore.base.lazy import Axes, DataFrame, pd, seaborn
+from pipeline.catalogue.targets import Column
 from pipeline.papers.rfedavg.tables import IMAGES, SIMILARITY
 from pipeline.reports import figures, style
 from pipeline.reports.cost import rounds_to
@@ -19,6 +20,10 @@ REGIME, BASE = "cross_device", "fedavg"
 LEVELS = (70, 80, 90)
 SMALL: Any = {"ha": "center", "rotation": 90, "fontsize": figures.SMALL}
 RATIO = {"sim0": "time_over_rfedavg", "sim10": "time_over_rfedavg-sim10"}
+COLUMNS = tuple(
+    Column(f"{data}-{split}", f"{name}, {similarity}")
+    for (data, name), (split, similarity) in product(IMAGES.items(), SIMILARITY.items())
+)
 
 
 def level(inputs: Inputs, data: str, share: int) -> float:
@@ -80,6 +85,7 @@ def machines(inputs: Inputs) -> str:
     published="Fig. 10",
     lacking=" in the upper panels",
     queries=each((), {f"{data}-{split}": (REGIME, data, split) for data in IMAGES for split in SIMILARITY}),
+    columns=lambda params: COLUMNS,
 )
 def efficiency(inputs: Inputs) -> Picture:
     """Draw bars of rounds to each level above, and bars of a round's time below."""

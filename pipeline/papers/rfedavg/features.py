@@ -115,7 +115,8 @@ def visualised(inputs: Inputs) -> Picture:
         "those of classes 0 to 2, each under the client's own model after the last round's local steps, "
         f"seed {inputs.cells[METHOD, 'sim0'][0].run.seed}; colours are clients, markers are classes.",
         "The three clients are those with most rows of class 0, 1 and 2, so with non-IID data they "
-        "differ in their classes too. Each panel has its own axes.",
+        "differ in their classes too. Each panel has its own axes. The paper has a panel for each client, "
+        "with lines of possible classifiers.",
     )
     frame = pd.DataFrame([line(METHOD, split, values) for split, values in shares.items()])
     return Picture(frame, figure, sentences)
