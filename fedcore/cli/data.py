@@ -50,7 +50,7 @@ def info(name: Name, as_json: Json = False) -> None:
         "papers": ", ".join(data.papers),
         "cite": data.citation,
         "licence": data.licence,
-        "redistributable": "yes" if data.redistributable else "no",
+        "redistributable": {True: "yes", False: "no", None: "not stated"}[data.redistributable],
         "upstream": data.upstream,
         "sample": data.shape,
         "classes": data.classes or "-",

@@ -98,7 +98,7 @@ class Declaration:
         papers: keys of the papers that use it.
         citation: whom to cite.
         licence: as far as known.
-        redistributable: whether copies may be handed on.
+        redistributable: whether copies may be handed on; None where no licence is stated.
         shape: shape of one sample, in words.
         classes: number of classes.
         editions: by name; ``demo`` ships with the code or is generated.
@@ -110,7 +110,7 @@ class Declaration:
     papers: tuple[str, ...]
     citation: str
     licence: str
-    redistributable: bool
+    redistributable: bool | None
     shape: str
     classes: int
     editions: Mapping[str, Edition]
