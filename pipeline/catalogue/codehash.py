@@ -38,7 +38,7 @@ ASSIGNMENT = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 BLOCKS = frozenset({"body", "orelse", "finalbody"})
 BUILT = 3  # of a plug-in's arguments: name, options and build; the others describe it
 WORDS = frozenset({"summary", "source", "released", "label", "pen"})
-DESCRIBED = frozenset({"title", "citation", "licence", "upstream", "papers"})
+DESCRIBED = frozenset({"title", "citation", "licence", "redistributable", "upstream", "papers"})
 Definition = tuple[str, str]
 
 
