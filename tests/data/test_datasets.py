@@ -49,14 +49,18 @@ def groups(rows: Rows) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in WITH_DEMO), ("shakespeare", {"roles": 6, "stride": 4})]
+    ("name", "options"),
+    [*((name, {}) for name in (*WITH_DEMO, *GENERATED)), ("shakespeare", {"roles": 6, "stride": 4})],
 )
 def test_a_set_is_about_as_large_as_it_says(name: str, options: dict[str, Any]) -> None:
     plugin = find("data", name)
     data, size = load(name, **options), plugin.size
     assert size is not None
-    declared = size(validate(plugin.options, {"edition": "demo", **options}, "data"))
+    edition = {} if name in GENERATED else {"edition": "demo"}
+    declared = size(validate(plugin.options, {**edition, **options}, "data"))
     assert 0.5 < declared.rows / (len(data.train) + len(data.test)) < 2
+    assert declared.test is None or 0.5 < declared.test / len(data.test) < 2
+    assert declared.inputs == pytest.approx(data.train.x.shape[1:], rel=0.15)  # constant columns are left out
     assert declared.classes == data.classes
     assert 0.9 < (declared.vocabulary or 1) / (data.vocabulary or 1) < 1.1
 

@@ -40,5 +40,5 @@ PLUGIN = Plugin(
     build,
     "one quadratic function of one parameter a client, for exact checks of algorithms",
     "Li et al. 2020 (FedProx), Wang et al. 2020 (FedNova): quadratic examples of objective inconsistency",
-    size=lambda options: Size(len(options.centres), (1,), 1, len(options.centres)),
+    size=lambda options: Size(2 * (clients := len(options.centres)), (2,), 1, clients, test=clients),
 )
