@@ -6,15 +6,17 @@ from typing import Any
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines.problem import Block, Pair, Problem
+from fedcore.models import Parameters
 
 CHUNK, CHUNK_OF_IMAGES = 1024, 128
 CHUNKS_OF_A_GPU = 16
 
 
-def chunks(x: Tensor, y: Tensor) -> Iterator[Pair]:
+def chunks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield rows by the chunk: as many as keep a layer's activations in cache, or a GPU busy."""
+    x = tensors[0]
     size = (CHUNK_OF_IMAGES if x.dim() > 2 else CHUNK) * (CHUNKS_OF_A_GPU if x.is_cuda else 1)
-    return zip(x.split(size), y.split(size), strict=True)
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
 
 
 def arithmetic(w: Tensor, precision: str) -> AbstractContextManager[Any]:
@@ -24,35 +26,35 @@ def arithmetic(w: Tensor, precision: str) -> AbstractContextManager[Any]:
 
 def forward(problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str = "fp32") -> Pair:
     """Return per-sample losses [n] and correctness [n] at ``w`` [d], computed in chunks."""
-    model = problem.model
+    model, p = problem.model, problem.parameters(w)
     losses, correct = [], []
-    for scores, labels in _scored(problem, w, x, y, precision):
-        losses.append(model.losses(scores, labels))
-        correct.append(model.correct(scores, labels))
+    with torch.no_grad():
+        for rows, labels in chunks(x, y):
+            scores = model.scores(p, _phi(problem, w, p, rows, precision))
+            losses.append(model.losses(scores, labels))
+            correct.append(model.correct(scores, labels))
     return torch.cat(losses), torch.cat(correct)
 
 
 def outputs(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
     """Return the output [n, classes] at ``w`` [d], computed in chunks."""
-    return torch.cat([scores for scores, _ in _scored(problem, w, x, x, precision)])
-
-
-def _scored(problem: Problem, w: Tensor, x: Tensor, y: Tensor, precision: str) -> Iterator[Pair]:
-    """Yield the scores of a chunk with its labels; the output layer computes in the parameters' own type."""
-    model = problem.model
-    p = {**model.trainable.views(w), **problem.buffers}
-    for rows, labels in chunks(x, y):
-        with torch.no_grad():
-            with arithmetic(w, precision):
-                phi = model.features(p, rows)
-            yield model.scores(p, phi.to(w.dtype)), labels
+    p = problem.parameters(w)
+    with torch.no_grad():
+        phis = (_phi(problem, w, p, rows, precision) for (rows,) in chunks(x))
+        return torch.cat([problem.model.scores(p, phi) for phi in phis])
 
 
 def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") -> Tensor:
     """Return phi(x) [n, features] at ``w`` [d] in the type of ``w``, computed in chunks."""
-    p = {**problem.model.trainable.views(w), **problem.buffers}
-    with torch.no_grad(), arithmetic(w, precision):
-        return torch.cat([problem.model.features(p, rows).to(w.dtype) for rows, _ in chunks(x, x)])
+    p = problem.parameters(w)
+    with torch.no_grad():
+        return torch.cat([_phi(problem, w, p, rows, precision) for (rows,) in chunks(x)])
+
+
+def _phi(problem: Problem, w: Tensor, p: Parameters, rows: Tensor, precision: str) -> Tensor:
+    """Return the features of a chunk in the type of ``w``, in which the output layer computes."""
+    with arithmetic(w, precision):
+        return problem.model.features(p, rows).to(w.dtype)
 
 
 def mean_loss(problem: Problem, w: Tensor, block: Block, precision: str = "fp32") -> float:

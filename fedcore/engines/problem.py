@@ -56,6 +56,10 @@ class Problem:
     names: tuple[str | None, ...] = ()
     rest_of: Model | None = None
 
+    def parameters(self, w: Tensor) -> dict[str, Tensor]:
+        """Return the model's parameters at ``w`` [d], as views of it, and its fixed arrays, by name."""
+        return {**self.model.trainable.views(w), **self.buffers}
+
     @property
     def whole(self) -> Model:
         """The model as declared, of which ``model`` may be the rest behind a part that is fixed."""
@@ -124,7 +128,7 @@ def precompute_trunk(problem: Problem) -> Problem:
     """
     if (split := problem.model.split()) is None:
         return problem
-    p = {**problem.model.trainable.views(problem.start), **problem.buffers}
+    p = problem.parameters(problem.start)
     with torch.no_grad():
         sample = split.trunk(p, problem.test.x[:1])
         rows = len(problem.train) + len(problem.test) + len(problem.validation or ())

@@ -24,8 +24,7 @@ def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     In closed form, ||delta||^2 (||a||^2 + 1) a layer with inputs a and backpropagated delta, for models of
     dense layers, likewise for LSTMs; for other models by differentiating row by row, several at a time.
     """
-    model = problem.model
-    p = {**model.trainable.views(w), **problem.buffers}
+    model, p = problem.model, problem.parameters(w)
     if type(model) is Dense:
         of, size = _dense, CHUNK
     elif isinstance(model, Lstm):

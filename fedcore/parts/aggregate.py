@@ -314,7 +314,7 @@ def client_scores(problem: Problem, models: list[Tensor], x: Tensor) -> Tensor:
     scores = []
     with torch.no_grad():
         for w in models:
-            p = {**model.trainable.views(w), **problem.buffers}
+            p = problem.parameters(w)
             pieces = [phi] if phi is not None else (model.features(p, rows) for rows in x.split(CHUNK))
             scores.append(torch.cat([model.scores(p, piece) for piece in pieces]))
     return torch.stack(scores, dim=-1)
