@@ -48,7 +48,7 @@ class Analytic(Autograd):
         p = {**views, **self.problem.buffers}
         on_features = [term.gradient for term in terms if term.feature_loss]
         if type(model) is Cnn:
-            return network(p, into, on_features)
+            return cnn_gradient(p, into, on_features)
         return Backward(LAYERS[type(model)](model, p, into), on_features, self.scratch)
 
 
@@ -148,9 +148,9 @@ class Backward:
         self._update(passes, inputs, keep, scale / size, moved)
 
     def _update(self, passes: "Passes", x: Tensor, keep: float, alpha: float, moved: Tensor | None) -> None:
-        for turned_rows, delta, turned, into, bias_into in passes.update:
-            if turned_rows is not None:
-                into.addmm_(turned_rows, delta, beta=keep, alpha=alpha)
+        for inputs_t, delta, delta_t, into, bias_into in passes.update:
+            if inputs_t is not None:
+                into.addmm_(inputs_t, delta, beta=keep, alpha=alpha)
             elif moved is None:
                 into.addmm_(x.T, delta, beta=keep, alpha=alpha)
             else:
@@ -158,7 +158,7 @@ class Backward:
                     into.mul_(keep)
                 into.index_add_(0, moved, delta, alpha=alpha)
             if bias_into is not None:
-                bias_into.addmv_(turned, passes.buffers.ones, beta=keep, alpha=alpha)
+                bias_into.addmv_(delta_t, passes.buffers.ones, beta=keep, alpha=alpha)
 
 
 class Passes:
@@ -233,7 +233,7 @@ def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> Callable[[], An
     return lambda: None
 
 
-def network(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
+def cnn_gradient(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
     """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
     last, unpooled = torch.channels_last, torch.ops.aten.max_pool2d_with_indices_backward
     dense = p["fc1.weight"], p["fc2.weight"]

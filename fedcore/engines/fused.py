@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Task, Upload, analytic
-from fedcore.engines.train import batches, passes, steps_per_pass
+from fedcore.engines.train import batch_rows, batches, steps_per_pass
 from fedcore.models.dense import Dense
 
 
@@ -73,7 +73,7 @@ class Fused(analytic.Analytic):
         a = torch.zeros_like(sums)
         coefficients = analytic.Layer(a, None, a, None, first.activation)
         step = analytic.Backward([coefficients, *others], (), self.scratch)
-        drawn = passes(n, training.batch_size, training.drop_last, task.rng)
+        drawn = batch_rows(n, training.batch_size, training.drop_last, task.rng)
         for lr, batch in zip(task.rates, drawn, strict=False):
             rows = everything if batch is None else batch
             given = sums.index_select(0, rows)

@@ -20,7 +20,7 @@ from fedcore.engines import Batch, BoundTerm, Task, Upload
 from fedcore.engines.autograd import Autograd, put
 from fedcore.engines.forward import arithmetic
 from fedcore.engines.problem import Problem
-from fedcore.engines.train import passes, stepper
+from fedcore.engines.train import batch_rows, stepper
 from fedcore.spec import Spec, Training
 
 GROUP_BYTES = 4 << 30
@@ -160,7 +160,7 @@ class Stacked(Autograd):
 
     def _together(self, tasks: Sequence[Task]) -> list[Upload]:
         index, weights, sizes = _batches(self.problem, tasks)
-        mapped, others = _sorted([task.terms for task in tasks])
+        mapped, others = _mapped_and_others([task.terms for task in tasks])
         directions = [task.direction for task in tasks]
         form = Form(
             *index.shape[1:],
@@ -257,7 +257,7 @@ class Stacked(Autograd):
         return gradient
 
 
-def _sorted(terms: Terms) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
+def _mapped_and_others(terms: Terms) -> tuple[list[list[BoundTerm]], list[list[BoundTerm]]]:
     """Return the terms that are mapped over the clients, by term, and each client's other ones.
 
     Pulls are neither, as a step has them for all clients.
@@ -319,5 +319,5 @@ def _batches(problem: Problem, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, l
 
 def _rows(task: Task) -> list[NDArray[np.int64]]:
     training, n = task.training, len(task.block)
-    drawn = passes(n, training.batch_size, training.drop_last, task.rng)
+    drawn = batch_rows(n, training.batch_size, training.drop_last, task.rng)
     return [np.arange(n) if rows is None else rows.numpy() for rows in islice(drawn, len(task.rates))]

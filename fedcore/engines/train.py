@@ -15,42 +15,44 @@ RMSPROP_SMOOTHING = 0.99
 RMSPROP_EPSILON = 1e-8
 
 
-def passes(
+def batch_rows(
     n: int, size: Size, drop_last: bool, rng: np.random.Generator, device: Device | None = None
 ) -> Iterator[Tensor | None]:
     """Yield batches without end: indices of shuffled passes over ``n`` rows, None for "all rows in order".
 
     A pass's last, smaller batch is kept unless ``drop_last`` (and then only if the pass has another).
     """
-    if size == "full" or size >= n:
-        while True:
-            yield None
-    stop = n - n % size if drop_last else n
+    whole, in_pass = _sizes(n, size, drop_last)
+    while whole == n:
+        yield None
     while True:
-        yield from torch.from_numpy(rng.permutation(n)[:stop]).to(device).split(size)
+        yield from torch.from_numpy(rng.permutation(n)[:in_pass]).to(device).split(whole)
 
 
 def batches(block: Block, size: Size, drop_last: bool, rng: np.random.Generator) -> Iterator[Pair]:
     """Yield the rows and labels of such batches of a client."""
     x, y = block.x, block.y
-    for rows in passes(len(block), size, drop_last, rng, y.device):
+    for rows in batch_rows(len(block), size, drop_last, rng, y.device):
         yield (x, y) if rows is None else (x.index_select(0, rows), y.index_select(0, rows))
 
 
 def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
     """Return how many batches one pass has."""
-    if size == "full" or size >= n:
-        return 1
-    return n // size if drop_last else math.ceil(n / size)
+    whole, in_pass = _sizes(n, size, drop_last)
+    return math.ceil(in_pass / whole) if n else 1
 
 
 def rows_of_steps(n: int, size: Size, drop_last: bool, steps: int) -> int:
     """Return how many rows the first ``steps`` batches of a client with ``n`` rows have."""
-    if size == "full" or size >= n:
-        return steps * n
-    per_pass = n - n % size if drop_last else n
+    whole, in_pass = _sizes(n, size, drop_last)
     passes, rest = divmod(steps, steps_per_pass(n, size, drop_last))
-    return passes * per_pass + min(rest * size, per_pass)
+    return passes * in_pass + min(rest * whole, in_pass)
+
+
+def _sizes(n: int, size: Size, drop_last: bool) -> tuple[int, int]:
+    """Return the rows of a whole batch and those of a pass."""
+    whole = n if size == "full" else min(size, n)
+    return whole, n - n % whole if drop_last and n else n
 
 
 def stepper(training: Training, w: Tensor) -> Callable[[Tensor, float], None]:

@@ -153,7 +153,7 @@ def test_counts_survive_an_interruption(spec: dict[str, Any], tmp_path: Any) -> 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("steps", [1, 3, 4, 9])
 def test_rows_of_steps_are_those_of_the_batches(size: Any, drop_last: bool, steps: int) -> None:
-    n, drawn = 30, train.passes(30, size, drop_last, np.random.default_rng(0))
+    n, drawn = 30, train.batch_rows(30, size, drop_last, np.random.default_rng(0))
     sizes = [n if rows is None else len(rows) for rows, _ in zip(drawn, range(steps), strict=False)]
     assert train.rows_of_steps(n, size, drop_last, steps) == sum(sizes)
 
