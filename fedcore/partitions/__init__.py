@@ -12,7 +12,7 @@ from fedcore.base.options import Clients as Clients
 from fedcore.base.options import Options, omit_default
 from fedcore.base.registry import Plugin as Plugin
 
-Rows = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Labels = NDArray[np.integer]
 Random = np.random.Generator | np.random.RandomState
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -89,29 +89,31 @@ class PartitionOptions(Options):
         return {"validation": validation, "selection": self.selection, "test": self.test}
 
 
-def rows_of_classes(labels: Labels, rng: np.random.Generator) -> list[Rows]:
+def rows_of_classes(labels: Labels, rng: np.random.Generator) -> list[Indices]:
     """Return the rows of each class 0..max(labels) in random order."""
     return cut(by_label(labels, rng), np.bincount(labels))
 
 
-def by_label(labels: Labels, rng: np.random.Generator) -> Rows:
+def by_label(labels: Labels, rng: np.random.Generator) -> Indices:
     """Return all rows sorted by label, rows of one label in random order."""
     shuffled = rng.permutation(len(labels))
     return shuffled[np.argsort(labels[shuffled], kind="stable")].astype(np.int64)
 
 
-def deal_classes(classes: Sequence[Rows], counts: Iterable[NDArray[np.integer]], clients: int) -> list[Rows]:
+def deal_classes(
+    classes: Sequence[Indices], counts: Iterable[NDArray[np.integer]], clients: int
+) -> list[Indices]:
     """Deal each class's rows out in order, ``counts[c][k]`` of class c to client k, and join by client."""
     pieces = [cut(rows, count) for rows, count in zip(classes, counts, strict=True)]
     return [joined(piece[k] for piece in pieces) for k in range(clients)]
 
 
-def joined(parts: Iterable[Rows]) -> Rows:
+def joined(parts: Iterable[Indices]) -> Indices:
     """Return the rows of all parts in one array; of no part, an empty one."""
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def cut(rows: Rows, counts: NDArray[np.integer]) -> list[Rows]:
+def cut(rows: Indices, counts: NDArray[np.integer]) -> list[Indices]:
     """Cut ``rows`` into consecutive pieces of the given lengths (which add up to ``len(rows)``)."""
     return np.split(rows, np.cumsum(counts)[:-1]) if len(counts) else []
 

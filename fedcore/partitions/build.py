@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import BrokenContract, DataError, SpecError
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Fold, PartitionOptions, Plugin, Rows, cut, even, floor_share, joined
+from fedcore.partitions import Fold, Indices, PartitionOptions, Plugin, cut, even, floor_share, joined
 
 Inputs = NDArray[Any]
 
@@ -58,7 +58,7 @@ def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams:
     return partition
 
 
-def _numbers(rows: Any, where: str) -> Rows:
+def _numbers(rows: Any, where: str) -> Indices:
     """Return a client's row numbers as int64 [n]; refuse anything else."""
     numbers = np.asarray(rows)
     if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers)):
@@ -87,7 +87,7 @@ def check(partition: Partition, rows: int, where: str) -> None:
         raise BrokenContract(f"{where}: {who}: row {row} is neither a validation nor a test row")
 
 
-def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.int64]:
+def _times(parts: list[tuple[str, Indices]], rows: int, where: str) -> NDArray[np.int64]:
     """Return how often each of ``rows`` rows is held, [rows], 0 or 1; refuse any other."""
     held = joined(part for _, part in parts)
     owner = np.repeat(np.arange(len(parts)), np.array([len(part) for _, part in parts], np.int64))
@@ -107,7 +107,7 @@ def _times(parts: list[tuple[str, Rows]], rows: int, where: str) -> NDArray[np.i
     return times
 
 
-def noisy(x: Inputs, clients: Sequence[Rows], variance: float, streams: Streams) -> Inputs:
+def noisy(x: Inputs, clients: Sequence[Indices], variance: float, streams: Streams) -> Inputs:
     """Return the inputs [n, ...], which must be real numbers and not indices of tokens, with Gaussian noise
     of ``variance`` k / N on the rows of client k of N.
     """
@@ -120,7 +120,7 @@ def noisy(x: Inputs, clients: Sequence[Rows], variance: float, streams: Streams)
     return x
 
 
-def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
+def fold_sets(clients: int, fold: Fold, rng: np.random.Generator) -> tuple[Indices, Indices, Indices]:
     """Deal client ids into ``fold.of`` sets and return those that train, validate and test, sorted.
 
     With one ``rng`` state, each client is tested in exactly one of the folds 0..of-1 and validated in
@@ -197,7 +197,7 @@ def _tidy(partition: Partition) -> Partition:
     return _each(replace(partition, note=note), lambda rows: np.sort(rows).astype(np.int64))
 
 
-def _each(partition: Partition, change: Callable[[Rows], Rows]) -> Partition:
+def _each(partition: Partition, change: Callable[[Indices], Indices]) -> Partition:
     sets: dict[str, Any] = {name: change(rows) for name, rows in partition.sets().items()}
     clients, held_out = (tuple(map(change, parts)) for parts in (partition.clients, partition.held_out))
     return replace(partition, clients=clients, held_out=held_out, **sets)

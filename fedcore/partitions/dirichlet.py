@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from fedcore import partitions
 from fedcore.base.errors import SpecError
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, Concentration, Labels, PartitionOptions, Plugin, Random, Rows
+from fedcore.partitions import Clients, Concentration, Indices, Labels, PartitionOptions, Plugin, Random
 
 Convention = Literal["by_class", "by_class_min", "by_label", "by_client_sizes", "by_client", "fedomw"]
 
@@ -27,7 +27,7 @@ OWN_KEYS = {
 
 def by_class(
     labels: Labels, clients: int, alpha: float, rng: Random, *, capped: bool = False, floor: bool = False
-) -> list[Rows]:
+) -> list[Indices]:
     """Deal each class out over the clients in proportions drawn from Dirichlet(alpha) over clients.
 
     Args:
@@ -62,7 +62,7 @@ def by_class(
 
 def by_class_min(
     labels: Labels, clients: int, alpha: float, rng: Random, *, min_rows: int, retries: int, **how: bool
-) -> list[Rows]:
+) -> list[Indices]:
     """Repeat ``by_class`` until the smallest client has ``min_rows`` rows; ``how`` are its other keys.
 
     Raises SpecError where no draw in ``retries`` had. Source: NIID-Bench (Li et al. 2022); ComFed, section V.
@@ -85,7 +85,7 @@ def by_class_min(
     )
 
 
-def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
+def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Indices]:
     """Give clients of equal size label proportions drawn from Dirichlet(alpha) over labels.
 
     Source: Hsu, Qi and Brown 2019; their alpha is this one times the number of classes, where classes are
@@ -97,7 +97,7 @@ def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generato
 
 def by_client_sizes(
     labels: Labels, clients: int, alpha: float, rng: np.random.Generator, *, size_alpha: float
-) -> list[Rows]:
+) -> list[Indices]:
     """Draw client sizes from Dirichlet(size_alpha) and each client's label proportions from Dirichlet(alpha).
 
     These are the targets of RADFed's eq. (1), met by drawing without replacement instead of by a
@@ -110,7 +110,7 @@ def by_client_sizes(
     return deal(labels, sizes, proportions, rng)
 
 
-def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Rows]:
+def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Indices]:
     """Let clients with label proportions from Dirichlet(alpha) draw rows in turn until the data are used up.
 
     At each turn a client at random draws a label of its own proportions and takes a row of that label,
@@ -136,7 +136,7 @@ def fedomw(
     retries: int,
     shuffled: bool = False,
     legacy_seed: int | None = None,
-) -> list[Rows]:
+) -> list[Indices]:
     """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion.
 
     Args:
@@ -157,7 +157,7 @@ def fedomw(
 
 def deal(
     labels: Labels, sizes: NDArray[np.int64], proportions: NDArray[np.float64], rng: np.random.Generator
-) -> list[Rows]:
+) -> list[Indices]:
     """Fill clients of given ``sizes``, [clients], by drawing rows without replacement.
 
     Clients are filled one after another in random order, in their label ``proportions`` [clients, classes].
@@ -223,7 +223,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Split the training rows by the convention asked for."""
     least = 10 if options.min_rows is None else options.min_rows
     repeated: dict[str, Any] = {"min_rows": least, "retries": options.retries}
-    conventions: Mapping[Convention, Callable[..., list[Rows]]] = {
+    conventions: Mapping[Convention, Callable[..., list[Indices]]] = {
         "by_class": by_class,
         "by_class_min": partial(by_class_min, capped=options.capped, **repeated),
         "by_label": by_label,

@@ -15,7 +15,7 @@ from fedcore.base.errors import DataError, SpecError, shown
 from fedcore.base.files import atomic, canonical_json, read_json, sha256_file
 from fedcore.base.options import differences
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import PartitionOptions, Plugin, Rows, cut, joined
+from fedcore.partitions import Indices, PartitionOptions, Plugin, cut, joined
 
 FORMAT = 1
 
@@ -73,7 +73,7 @@ def _packed(partition: Partition, identity: dict[str, Any]) -> dict[str, NDArray
     return arrays if partition.test is None else {**arrays, "test": partition.test.astype("<i8")}
 
 
-def _unpacked(path: Path, arrays: dict[str, NDArray[Any]], prefix: str, who: str) -> tuple[Rows, ...]:
+def _unpacked(path: Path, arrays: dict[str, NDArray[Any]], prefix: str, who: str) -> tuple[Indices, ...]:
     sizes = _rows(path, arrays, f"{prefix}sizes")
     if (sizes < 0).any():
         client = int(np.argmax(sizes < 0))
@@ -84,7 +84,7 @@ def _unpacked(path: Path, arrays: dict[str, NDArray[Any]], prefix: str, who: str
     return tuple(cut(rows, sizes))
 
 
-def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()) -> Rows:
+def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "", sizes: Any = ()) -> Indices:
     """Return a list of whole numbers; any other value is refused, with the client that has it, if any."""
     array = arrays[name]
     if array.ndim == 1 and array.dtype.kind in "iu":

@@ -7,7 +7,7 @@ from pydantic import PositiveInt, model_validator
 
 from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, PartitionOptions, Plugin, Random, Rows, SpecError, cut
+from fedcore.partitions import Clients, Indices, PartitionOptions, Plugin, Random, SpecError, cut
 from fedcore.partitions.similarity import iid
 
 
@@ -43,14 +43,14 @@ class Options(PartitionOptions):
         return self
 
 
-def by_group(groups: Rows, count: int) -> list[Rows]:
+def by_group(groups: Indices, count: int) -> list[Indices]:
     """Return the rows of each group 0..count-1, in row order; a group without rows gives an empty array."""
     return cut(np.argsort(groups, kind="stable").astype(np.int64), np.bincount(groups, minlength=count))
 
 
 def natural(
-    groups: Rows, count: int, clients: int | None, min_rows: int, rng: Random, key: str = "clients"
-) -> list[Rows]:
+    groups: Indices, count: int, clients: int | None, min_rows: int, rng: Random, key: str = "clients"
+) -> list[Indices]:
     """Return the rows of natural clients with ``min_rows`` rows, in order of their ids: all, or a sample.
 
     Args:
@@ -72,7 +72,7 @@ def natural(
     return [eligible[i] for i in sorted(rng.choice(len(eligible), clients, replace=False))]
 
 
-def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[Rows]:
+def grouped(users: list[Indices], clients: int, rng: np.random.Generator) -> list[Indices]:
     """Deal users out at random to clients, so that numbers of users differ by one at most.
 
     Source: rFedAvg, section VI-A: 500 users of Sent140, 20 clients in the cross-silo setting.
@@ -80,7 +80,7 @@ def grouped(users: list[Rows], clients: int, rng: np.random.Generator) -> list[R
     return [np.concatenate([users[i] for i in members]) for members in iid(len(users), clients, rng)]
 
 
-def groups_of(dataset: Dataset, name: str) -> tuple[Rows, int]:
+def groups_of(dataset: Dataset, name: str) -> tuple[Indices, int]:
     """Return each training row's natural client and how many there are, if the data name them."""
     groups = dataset.train.groups
     if groups is None:

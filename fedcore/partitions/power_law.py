@@ -9,7 +9,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Labels, PartitionOptions, Rows, deal_classes, integers, rows_of_classes
+from fedcore.partitions import Indices, Labels, PartitionOptions, deal_classes, integers, rows_of_classes
 
 
 class Options(PartitionOptions):
@@ -28,7 +28,7 @@ class Options(PartitionOptions):
 
 def power_law(
     labels: Labels, clients: int, exponent: float, labels_per_client: int | None, rng: np.random.Generator
-) -> list[Rows]:
+) -> list[Indices]:
     """Deal each label's rows out over the clients that have it, in proportion to power-law weights.
 
     Weights are Pareto variates with density proportional to x^-exponent, x >= 1. Client k (after a random

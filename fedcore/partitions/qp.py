@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, mod
 from fedcore import partitions
 from fedcore.base.options import nearest
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, Concentration, PartitionOptions, Plugin, Random, Rows, SpecError
+from fedcore.partitions import Clients, Concentration, Indices, PartitionOptions, Plugin, Random, SpecError
 from fedcore.partitions.allocation import QP, Counts, Matrix, Search, StepReading, allocate
 
 REDRAWS = 1000
@@ -88,7 +88,7 @@ def draw_targets(
     ]
 
 
-def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.Generator) -> list[Rows]:
+def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.Generator) -> list[Indices]:
     """Give each client its number of rows of each configuration, [clients, configurations], at random.
 
     ``membership`` is the configuration of each row, [n].

@@ -4,7 +4,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, Labels, PartitionOptions, Plugin, Rows, by_label, cut, even
+from fedcore.partitions import Clients, Indices, Labels, PartitionOptions, Plugin, by_label, cut, even
 
 
 class Options(PartitionOptions):
@@ -14,7 +14,7 @@ class Options(PartitionOptions):
     shards_per_client: PositiveInt = 2
 
 
-def shards(labels: Labels, clients: int, each: int, rng: np.random.Generator) -> list[Rows]:
+def shards(labels: Labels, clients: int, each: int, rng: np.random.Generator) -> list[Indices]:
     """Sort rows by label, cut them into ``clients * each`` shards, deal ``each`` to every client at random.
 
     Where the rows can't be divided evenly, shards differ by one row, so that none is dropped.

@@ -3,7 +3,17 @@
 import numpy as np
 
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, Fraction, Labels, PartitionOptions, Plugin, Rows, by_label, cut, even
+from fedcore.partitions import (
+    Clients,
+    Fraction,
+    Indices,
+    Labels,
+    PartitionOptions,
+    Plugin,
+    by_label,
+    cut,
+    even,
+)
 
 
 class IidOptions(PartitionOptions):
@@ -18,7 +28,7 @@ class Options(IidOptions):
     similarity: Fraction
 
 
-def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Rows]:
+def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Indices]:
     """Shuffle ``rows`` rows and deal them out evenly; sizes differ by one at most.
 
     Source: McMahan et al., "Communication-efficient learning", section 3.
@@ -26,7 +36,7 @@ def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Rows]:
     return cut(rng.permutation(rows).astype(np.int64), even(rows, clients))
 
 
-def similarity(labels: Labels, clients: int, share: float, rng: np.random.Generator) -> list[Rows]:
+def similarity(labels: Labels, clients: int, share: float, rng: np.random.Generator) -> list[Indices]:
     """Deal ``share`` of the rows out IID; sort the others by label and deal them out evenly in order.
 
     Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.
