@@ -38,9 +38,9 @@ from fedcore.execution import checkpoint, integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
 from fedcore.execution.metrics import by_client
+from fedcore.execution.output import summarise, timing_of, write
 from fedcore.execution.progress import Note, reporter
 from fedcore.execution.result import Result
-from fedcore.execution.results import summarise, timing_of, write
 from fedcore.execution.simulation import simulate
 from fedcore.execution.track import Send, tracking
 from fedcore.partitions import build, file, joined

@@ -15,7 +15,7 @@ import torch
 from fedcore.base.errors import SpecError
 from fedcore.execution import simulation
 from fedcore.execution.metrics import auc, by_client, f1, measure
-from fedcore.execution.results import timing_of
+from fedcore.execution.output import timing_of
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import Run, State
 from fedcore.spec import parse
