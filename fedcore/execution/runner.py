@@ -134,7 +134,8 @@ def execute(
         saved = time.perf_counter()
         rounds: list[float] = []
         sent = 0
-        for _ in simulate(prepared, state, rounds):
+        for seconds in simulate(prepared, state):
+            rounds += [] if seconds is None else [seconds]
             if note and state.history[-1]["round"] == state.round:
                 note(state.round, spec.training.rounds, state.history[-1])
             for row in state.history[sent:]:

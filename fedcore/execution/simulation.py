@@ -9,31 +9,32 @@ from fedcore.execution.metrics import finite, measure
 from fedcore.parts import Plan, Run, State
 from fedcore.parts.steps import count_first_rows, count_rows, make_task, server_step
 
+TRAFFIC = ("bytes_down", "bytes_up")
 
-def simulate(run: Run, state: State, seconds: list[float] | None = None) -> Iterator[None]:
+
+def simulate(run: Run, state: State) -> Iterator[float | None]:
     """Run the remaining rounds, moving ``state``; pause after the initial measurement and each round.
 
     Ends early if the run has diverged or measures ``evaluation.stop_at``: the last record then says
-    so. ``seconds`` gets the wall-clock time of each round, without measuring.
+    so. Yields a round's wall-clock seconds, without measuring, and None after the initial measurement.
     """
     rounds = run.spec.training.rounds
-    recorded = {key: sum(int(row[key]) for row in state.history) for key in ("bytes_down", "bytes_up")}
+    recorded = {key: sum(int(row[key]) for row in state.history) for key in TRAFFIC}
     if not state.history:
         for part in run.recipe.parts():
             part.start(run, state)
         count_first_rows(run, state)
-        record(run, state, recorded)
-        yield
+        recorded = record(run, state, recorded)
+        yield None
     broken = diverged(state)
     while state.round < rounds and not broken and not arrived(run, state.history[-1]):
         began = time.perf_counter()
         advance(run, state)
         broken = diverged(state)
-        if seconds is not None:
-            seconds.append(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
         if run.due(state.round, run.spec.evaluation.every) or broken:
-            record(run, state, recorded)
-        yield
+            recorded = record(run, state, recorded)
+        yield seconds
 
 
 def advance(run: Run, state: State) -> None:
@@ -94,16 +95,17 @@ def account(run: Run, state: State, plan: Plan, trained: list[int]) -> None:
     state.holders = list(plan.cohort) if any(message.is_model for message in messages) else []
 
 
-def record(run: Run, state: State, recorded: dict[str, int]) -> None:
-    """Measure the models and append a row; ``recorded`` is the traffic of the rows so far."""
+def record(run: Run, state: State, recorded: Mapping[str, int]) -> dict[str, int]:
+    """Measure the models, append a row, and return the traffic so far; ``recorded`` is that of other rows."""
     row: dict[str, float] = {"round": state.round}
     measured = measure(run, state, final=state.round == run.spec.training.rounds)
     row |= measure(run, state, final=True) if arrived(run, measured) else measured
-    for key, total in (("bytes_down", state.bytes_down), ("bytes_up", state.bytes_up)):
-        row[key], recorded[key] = total - recorded[key], total
+    traffic = {key: getattr(state, key) for key in TRAFFIC}
+    row |= {key: total - recorded[key] for key, total in traffic.items()}
     for part in run.recipe.parts():
         row |= part.columns(state)
     state.history.append(row)
+    return traffic
 
 
 def arrived(run: Run, row: Mapping[str, float]) -> bool:
