@@ -1,6 +1,5 @@
 """Exchange: what travels besides models."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Literal
@@ -158,7 +157,7 @@ class BatchMeans(Deltas):
 
     def columns(self, state: State) -> dict[str, float]:
         """Report the mean distance of the deltas of the round's cohort to their mean."""
-        return _spread(state.server["delta"][sharing(state)])
+        return _spread(state.server["delta"][state.values["sharing"]])
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
         if (model := state.clients["own_model"].get(client)) is not None:
@@ -241,12 +240,6 @@ class Densities(Exchange):
         return torch.stack([phi.mean(dim=0), *variance])
 
 
-def sharing(state: State) -> Sequence[int]:
-    """Return the clients whose mean features are shared: all, or those of the round."""
-    clients: Sequence[int] = state.values.get("sharing", range(len(state.server["delta"])))
-    return clients
-
-
 def _spread(delta: Tensor) -> dict[str, float]:
     return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
 
@@ -256,7 +249,7 @@ def _delta_size(run: Run, state: State) -> int:
 
 
 def _deltas_size(run: Run, state: State) -> int:
-    return len(sharing(state)) * _delta_size(run, state)
+    return len(state.values["sharing"]) * _delta_size(run, state)
 
 
 def _density_size(run: Run, state: State) -> int:

@@ -7,7 +7,7 @@ from fedcore.engines import Batch, BoundTerm, Job, Upload
 from fedcore.engines.forward import features
 from fedcore.parts import Plan, Run, State, Term, Work
 from fedcore.parts.discrepancy import Discrepancy, squared
-from fedcore.parts.exchange import draw_mixture, sharing
+from fedcore.parts.exchange import draw_mixture
 
 RANK_TOLERANCE = 1e-10
 SMALLEST = 1e-8
@@ -162,7 +162,7 @@ class MmdToOthers(Term):
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the mean of the other clients' features; to nothing where there is no other."""
-        delta, shared = state.server["delta"], sharing(state)
+        delta, shared = state.server["delta"], state.values["sharing"]
         if self.lam == 0 or len(shared) < 2:
             return BoundTerm()
         others = delta[[client for client in shared if self.include_self or client != job.client]]
