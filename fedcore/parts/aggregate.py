@@ -95,20 +95,19 @@ class Fair(Aggregation):
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the fair change [d]."""
-        p = sample_weights(uploads) if self.weights == "nk" else [1.0] * len(uploads)
-        lipschitz = [self.lipschitz or 1 / upload.lr for upload in uploads]
-        blocks = [run.problem.clients[upload.client] for upload in uploads]
-        loss = [mean_loss(run.problem, model, block, run.spec.precision) for block in blocks]
-        steps = [(upload.model - model) * L for upload, L in zip(uploads, lipschitz, strict=True)]
-        h = 0.0
-        for weight, L, F, step in zip(p, lipschitz, loss, steps, strict=True):
-            norm = float(step.double().norm()) * (_power(F, self.q) if self.scaled else 1.0)
-            curvature = self.q * _power(F, self.q - 1) * _power(norm, 2) if self.q and F else 0.0
-            h += weight * (curvature + L * _power(F, self.q))
-        if not h:
-            return torch.zeros_like(model)
-        weights = [weight * _power(F, self.q) / h for weight, F in zip(p, loss, strict=True)]
-        return weighted_sum(steps, weights)
+        shares = sample_weights(uploads) if self.weights == "nk" else [1.0] * len(uploads)
+        h, steps, weights = 0.0, list[Tensor](), list[float]()
+        for upload, share in zip(uploads, shares, strict=True):
+            loss = mean_loss(run.problem, model, run.problem.clients[upload.client], run.spec.precision)
+            power = _power(loss, self.q)
+            lipschitz = self.lipschitz or 1 / upload.lr
+            step = (upload.model - model) * lipschitz
+            length = float(step.double().norm()) * (power if self.scaled else 1.0)
+            curvature = self.q * _power(loss, self.q - 1) * _power(length, 2) if self.q and loss else 0.0
+            h += share * (curvature + lipschitz * power)
+            steps.append(step)
+            weights.append(share * power)
+        return weighted_sum(steps, [weight / h for weight in weights]) if h else torch.zeros_like(model)
 
 
 def _power(base: float, exponent: float) -> float:
@@ -151,7 +150,8 @@ class NormalisedMean(Aggregation):
 class StaleMixing(Aggregation):
     """w <- (1 - a_s) w + a_s w_k with a_s = alpha s(d), d the update's staleness.
 
-    ``fresh`` is the staleness of an update trained on the newest version. FedAsync, Algorithm 1.
+    s is given by ``decay``, ``a`` and ``b`` (``staleness_weight``); ``fresh`` is the staleness of an update
+    trained on the newest version. FedAsync, Algorithm 1.
     """
 
     alpha: float
@@ -198,9 +198,10 @@ class DriftCorrectedMean(Aggregation):
 class LearnedMixture(Aggregation):
     """w <- sum_k p_k w_k with p from gradient steps on the validation loss of sum_k p_k h_k(x).
 
-    Class scores are mixed, not probabilities; p is unconstrained in size, sign and sum, starts at n_k/n and
-    continues from round to round (from n_k/n again with ``reset``). Where only some clients take part, p_k
-    counts relative to the cohort's share of the data. DL-opt, Algorithm 1; FedOMW, Algorithm 2.
+    Class scores are mixed, not probabilities. p is unconstrained in size, sign and sum, or with ``simplex``
+    projected onto the probability simplex after each step. It starts at n_k/n and continues from round to
+    round (from n_k/n again with ``reset``). Where only some clients take part, p_k counts relative to the
+    cohort's share of the data. DL-opt, Algorithm 1; FedOMW, Algorithm 2.
 
     A round takes ``steps``, of which 0 keep p unchanged, or ``epochs`` over the validation rows, in batches
     of ``batch`` rows. ``momentum`` is that of a heavy ball, whose velocity may last over rounds.

@@ -151,7 +151,8 @@ class MmdToOthers(Term):
     != k} delta_j||^2 (rFedAvg+, Section IV-C). Both have the gradient 2 (delta_k - mean_{j != k} delta_j)
     in delta_k. delta_k is the batch's mean feature under the model being trained; the others are held
     fixed. The others are all N clients or, where the exchange shares no more, those of the round's cohort.
-    ``include_self`` counts client k among them.
+    ``include_self`` counts client k among them. ``summed`` multiplies by the number of the others: a sum in
+    place of the mean.
     """
 
     lam: float
