@@ -6,7 +6,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
 from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, given, recipe
 from fedcore.base.errors import SpecError
-from fedcore.parts.aggregate import Decay, StaleMixing
+from fedcore.parts.aggregate import StaleMixing, StalenessDecay
 from fedcore.parts.objective import Proximal
 from fedcore.parts.schedule import Asynchronous
 
@@ -22,7 +22,7 @@ class FedAsyncOptions(AlgorithmOptions):
     """
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.6
-    staleness: Decay = "polynomial"
+    staleness: StalenessDecay = "polynomial"
     a: NonNegativeFloat | None = None
     b: NonNegativeFloat = 4.0
     max_staleness: NonNegativeInt = 18

@@ -16,11 +16,11 @@ from fedcore.engines.forward import CHUNK, features, mean_loss
 from fedcore.engines.problem import Block, Problem
 from fedcore.engines.train import Size, batches, steps_per_pass
 from fedcore.parts import Aggregation, Run, State, Work
-from fedcore.parts.steps import norm
+from fedcore.parts.steps import coefficient_sum
 
 Weights = Literal["nk", "uniform"]
 Effective = Literal["norm", "steps", "one"]
-Decay = Literal["constant", "polynomial", "hinge"]
+StalenessDecay = Literal["constant", "polynomial", "hinge"]
 
 
 def weighted_sum(vectors: Iterable[Tensor], weights: Sequence[float]) -> Tensor:
@@ -135,14 +135,14 @@ class NormalisedMean(Aggregation):
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the normalised mean change [d], relative to ``model``."""
         p = sample_weights(uploads)
-        norms = [norm(run, state, upload.client, self.mu) for upload in uploads]
+        sums = [coefficient_sum(run, state, upload.client, self.mu) for upload in uploads]
         lengths: Mapping[Effective, Sequence[float]] = {
-            "norm": norms,
+            "norm": sums,
             "steps": [upload.steps for upload in uploads],
             "one": [1.0] * len(uploads),
         }
         effective = sum(weight * length for weight, length in zip(p, lengths[self.tau_eff], strict=True))
-        weights = [effective * weight / length for weight, length in zip(p, norms, strict=True)]
+        weights = [effective * weight / length for weight, length in zip(p, sums, strict=True)]
         return weighted_sum(changes(model, uploads), weights)
 
 
@@ -155,7 +155,7 @@ class StaleMixing(Aggregation):
     """
 
     alpha: float
-    decay: Decay
+    decay: StalenessDecay
     a: float
     b: float
     fresh: int = 0
@@ -168,7 +168,7 @@ class StaleMixing(Aggregation):
         return (upload.model - model) * (self.alpha * weight)
 
 
-def staleness_weight(decay: Decay, staleness: int, a: float, b: float) -> float:
+def staleness_weight(decay: StalenessDecay, staleness: int, a: float, b: float) -> float:
     """Return FedAsync's s(d): 1, (d + 1)^-a, or 1 up to d = b and 1 / (a (d - b) + 1) beyond."""
     if decay == "polynomial":
         return float((staleness + 1) ** -a)

@@ -52,13 +52,13 @@ def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0)
     return backwards[::-1]
 
 
-def norm(run: Run, state: State, client: int, mu: float = 0.0) -> float:
+def coefficient_sum(run: Run, state: State, client: int, mu: float = 0.0) -> float:
     """Return ||a_k||_1 of one client's coming local steps, with the run's local optimizer."""
-    return _norm(tuple(learning_rates(run, state, client)), run.spec.training.momentum or 0.0, mu)
+    return _coefficient_sum(tuple(learning_rates(run, state, client)), run.spec.training.momentum or 0.0, mu)
 
 
 @lru_cache(maxsize=4096)
-def _norm(rates: tuple[float, ...], momentum: float, mu: float) -> float:
+def _coefficient_sum(rates: tuple[float, ...], momentum: float, mu: float) -> float:
     return sum(map(abs, coefficients(rates, momentum, mu)))
 
 

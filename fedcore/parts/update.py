@@ -8,7 +8,7 @@ from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
 from fedcore.parts.aggregate import Weights, weighted_sum
-from fedcore.parts.steps import learning_rate, learning_rates, norm
+from fedcore.parts.steps import coefficient_sum, learning_rate, learning_rates
 
 Averaging = Literal["uniform", "mixed", "nk"]
 Divisor = Literal["steps", "norm"]
@@ -53,7 +53,7 @@ class ControlVariates(UpdateRule):
             upload.extras["control"] = run.engine.full_gradient(job.received, block)
         else:
             steps = sum(rate / upload.lr for rate in learning_rates(run, state, job.client))
-            length = steps if self.divisor == "steps" else norm(run, state, job.client)
+            length = steps if self.divisor == "steps" else coefficient_sum(run, state, job.client)
             drift = (upload.received - upload.model) / (length * upload.lr)
             upload.extras["control"] = _control(state, job.client) - state.server["control"] + drift
 
@@ -97,7 +97,7 @@ class Deviations(UpdateRule):
         """Renew the deviations of the round's clients."""
         store = state.clients["deviation"]
         for upload in uploads:
-            moved = (state.model - upload.model) / (norm(run, state, upload.client) * upload.lr)
+            moved = (state.model - upload.model) / (coefficient_sum(run, state, upload.client) * upload.lr)
             store[upload.client] = moved + store[upload.client] if upload.client in store else moved
 
 
@@ -162,7 +162,7 @@ class EmbeddedMomentum(UpdateRule):
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset beta_local m / tau_k."""
-        m, length = first_moment(state), norm(run, state, job.client)
+        m, length = first_moment(state), coefficient_sum(run, state, job.client)
         return Direction(offset=None if m is None else m * (self.beta_local / length))
 
 
@@ -190,7 +190,7 @@ class BlendedMomentum(UpdateRule):
         rest = 1 - self.weight
         offset = None if inner.offset is None else inner.offset * rest
         if (m := first_moment(state)) is not None:
-            length = learning_rate(run, state, job.client) * norm(run, state, job.client)
+            length = learning_rate(run, state, job.client) * coefficient_sum(run, state, job.client)
             s = m * (-self.weight / (length * run.recipe.schedule.in_turn))
             offset = s if offset is None else offset + s
         return Direction(offset, inner.scale * rest, inner.anchored)

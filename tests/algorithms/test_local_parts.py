@@ -16,7 +16,7 @@ from fedcore.engines import Batch, Job
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import advance
 from fedcore.parts import Run, State
-from fedcore.parts.steps import coefficients, learning_rates, make_task, norm, number_of_steps
+from fedcore.parts.steps import coefficient_sum, coefficients, learning_rates, make_task, number_of_steps
 from fedcore.parts.update import BlendedMomentum
 from fedcore.spec import parse
 
@@ -45,7 +45,7 @@ def test_norm_of_forty_steps() -> None:
 def test_coefficients_of_the_proximal_term() -> None:
     assert coefficients([0.1] * 4, mu=2.0) == pytest.approx([0.8**3, 0.8**2, 0.8, 1.0])
     run, state = prepared(FLAT, {"name": "fednova"})  # three steps of 0.05: 0.25, -0.5 and 1
-    assert norm(run, state, 0, mu=30.0) == pytest.approx(1.75)
+    assert coefficient_sum(run, state, 0, mu=30.0) == pytest.approx(1.75)
 
 
 @settings(max_examples=50, deadline=None)
