@@ -1,7 +1,8 @@
 """Training on pooled data: the yardstick of divergence curves and bounds."""
 
 from fedcore.algorithms import AlgorithmOptions, Plugin, Recipe, Spec, omit_default, recipe
-from fedcore.parts.schedule import Centralised, PooledTraining, check_pooled
+from fedcore.parts.pooled import PooledTraining, check_pooled
+from fedcore.parts.schedule import Centralised
 
 
 class CentralisedOptions(AlgorithmOptions):

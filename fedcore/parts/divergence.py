@@ -11,7 +11,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.parts import Part, Plan, Run, State
-from fedcore.parts.schedule import check_pooled, train_pooled
+from fedcore.parts.pooled import check_pooled, train_pooled
 
 
 @dataclass(frozen=True)

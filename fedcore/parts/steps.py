@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fedcore.base.errors import BrokenContract
+from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Task, Upload
 from fedcore.engines.train import rate, rows_of_steps, steps_per_pass
 from fedcore.parts import OptimizerState, Run, State, Step
+from fedcore.spec import Spec
 
 
 def number_of_steps(run: Run, client: int) -> int:
@@ -32,6 +33,14 @@ def learning_rates(run: Run, state: State, client: int) -> list[float]:
     if run.spec.training.lr_schedule.name == "inverse_time":
         return [learning_rate(run, state, client, step) for step in range(steps)]
     return [learning_rate(run, state, client)] * steps
+
+
+def refuse_rates_by_step(spec: Spec, what: str) -> None:
+    """Refuse rates by step where one client's steps in all rounds are not those of the model."""
+    if spec.training.lr_schedule.name == "inverse_time":
+        raise SpecError(
+            f"training.lr_schedule.name: got 'inverse_time' with {what}, expected 'constant' or 'milestones'"
+        )
 
 
 def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0) -> list[float]:

@@ -19,7 +19,8 @@ from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, run
 from fedcore.execution.simulation import advance, simulate
 from fedcore.parts import State
-from fedcore.parts.schedule import Clustered, distances, train_pooled
+from fedcore.parts.pooled import train_pooled
+from fedcore.parts.schedule import Clustered, distances
 from fedcore.parts.select import Importance, cohort_size
 
 Values = dict[str, Any]
