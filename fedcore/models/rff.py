@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.base.registry import Plugin
-from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Shape, Split, flat_numbers
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Plugin, Shape, Split, flat_numbers
 from fedcore.models.dense import linear
 
 
