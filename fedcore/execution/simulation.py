@@ -56,10 +56,11 @@ def train(run: Run, state: State, plan: Plan) -> tuple[list[Upload], list[int]]:
     newest = list(plan.starts)
     kept: dict[tuple[int, int], Upload] = {}
     trained: list[int] = []
+    parts = run.recipe.parts()
     for stage, pairs in enumerate(plan.stages):
         jobs = [Job(client, slot, stage, newest[slot]) for slot, client in pairs]
         for job, upload in zip(jobs, run.engine.train(_tasks(run, state, jobs)), strict=True):
-            for part in run.recipe.parts():
+            for part in parts:
                 part.uploaded(run, state, job, upload)
             newest[job.slot] = upload.model
             kept[job.slot, stage if plan.every_stage else 0] = upload

@@ -303,10 +303,6 @@ class Recipe:
 
     def parts(self) -> tuple[Part, ...]:
         """Return all parts, in the order in which their hooks run."""
-        return self._parts
-
-    @cached_property
-    def _parts(self) -> tuple[Part, ...]:
         outer = (*(part for _, part in roles(self)), *self.observers)
         return tuple(chain.from_iterable(part.parts() for part in outer))
 
