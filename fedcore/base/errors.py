@@ -25,7 +25,7 @@ DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUBLAS_STATUS", "NC
 
 
 def plain(text: object) -> str:
-    """Return text that names and files may be part of as one line that is safe to show.
+    """Return text, which may hold foreign names, as one line that is safe to show.
 
     Control characters, line ends and characters that reverse the direction of writing become escapes;
     the user and password of an address become ``***``.
@@ -91,6 +91,10 @@ class DataError(FedcoreError):
     """A data file is missing, damaged, unverified or not what its format says."""
 
 
+class MissingPackage(DataError):
+    """A format needs a package that is not installed."""
+
+
 class CheckpointError(FedcoreError):
     """A checkpoint can't be used: it belongs to another run, or is damaged."""
 
@@ -99,7 +103,7 @@ class DamagedCheckpoint(CheckpointError):
     """A checkpoint is damaged, or not as it was written."""
 
 
-def said(error: BaseException) -> str | None:
+def user_message(error: BaseException) -> str | None:
     """Return a user's error or a fault of the machine as one line; None for any other, which is a defect."""
     return str(error) if isinstance(error, FedcoreError) else fault_message(error)
 
@@ -130,7 +134,3 @@ def device_lost(error: BaseException) -> bool:
 def reason(error: BaseException) -> str:
     """Say in one line what a library's error says."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-class MissingPackage(DataError):
-    """A format needs a package that is not installed."""

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedcore.base import __version__, errors
-from fedcore.base.errors import say
+from fedcore.base import __version__
+from fedcore.base.errors import say, user_message
 from fedcore.cli.options import extensions, not_installed
 
 PANELS = ("Run", "Look", "Build", "Keep", "For maintainers")
@@ -114,7 +114,7 @@ def execute(call: Callable[[], Any]) -> None:
     try:
         call()
     except Exception as error:
-        message = not_installed(error) if isinstance(error, ModuleNotFoundError) else errors.said(error)
+        message = not_installed(error) if isinstance(error, ModuleNotFoundError) else user_message(error)
         if isinstance(error, FileNotFoundError) and error.filename:
             message = f"{error.filename}: no such file"
         if message is None:

@@ -77,7 +77,7 @@ def execute(
                 write_text(benchmark, "\n".join(lines) + "\n")
         except Exception as error:
             failed += 1
-            message = errors.said(error)
+            message = errors.user_message(error)
             trace = traceback.format_exc().splitlines() if message is None else ()
             say(f"error: {out}: {message or ''}", *trace, error=True)
             if errors.device_lost(error):
