@@ -200,6 +200,43 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     return prepared, identity, notes
 
 
+def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
+    """Return the data as the clients hold them, their hash as loaded, and the partition."""
+    dataset, data_hash = load_data(canonical_json(spec.data.resolved()), settings.source)
+    partition = _partition(spec, settings, dataset, data_hash)
+    if partition.test is None and getattr(spec.data.options, "pool", False):
+        raise SpecError("data.pool: true makes test rows training rows; give partition.fold or test")
+    return _as_held(spec, dataset, partition), data_hash, partition
+
+
+def _partition(spec: Spec, settings: Settings, dataset: Dataset, data_hash: str) -> Partition:
+    """Make the partition, or read the one that was made before."""
+    if settings.partition is None:
+        return build.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
+    expected = file.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
+    partition, origin = file.load(settings.partition)
+    file.refuse_other(settings.partition, origin, expected)
+    build.check(partition, len(dataset.train), str(settings.partition))
+    return partition
+
+
+def _as_held(spec: Spec, dataset: Dataset, partition: Partition) -> Dataset:
+    """Standardise each client's inputs and add noise to them, where the data and the partition ask for it."""
+    train, options = dataset.train, spec.partition.options
+    if dataset.standardise_by_client:
+        held = joined(rows for name, rows in partition.sets().items() if name != "dropped")
+        if partition.test is None or not np.isin(held, joined(partition.held_out)).all():
+            raise SpecError(
+                "data.scaling: 'by_client' needs test, validation and selection rows that belong to clients; "
+                "give partition.fold in place of shares"
+            )
+        train = replace(train, x=standardise_by_client(train.x, [*partition.clients, *partition.held_out]))
+    if options.noise:
+        streams = Streams(options.seed_or(spec.seed))
+        train = replace(train, x=build.noisy(train.x, partition.clients, options.noise, streams))
+    return replace(dataset, train=train)
+
+
 def _files_of_model(spec: Spec) -> dict[str, str]:
     """Return the SHA-256 of each file that the model's options name, by its path; words are no paths."""
     options = {key: value for key, value in spec.model.values().items() if isinstance(value, str)}
@@ -285,30 +322,3 @@ def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], s
             if checkpoint.made_by(folder / CHECKPOINT) == identity["provenance"]:
                 raise
     return State(round=0, models=start.clone().unsqueeze(0))
-
-
-def _dealt(spec: Spec, settings: Settings) -> tuple[Dataset, str, Partition]:
-    """Return the data, which each client may have standardised, their hash as loaded, and the partition."""
-    dataset, data_hash = load_data(canonical_json(spec.data.resolved()), settings.source)
-    if settings.partition is None:
-        partition = build.make(spec.partition.plugin, spec.partition.options, dataset, spec.seed)
-    else:
-        expected = file.identity(spec.partition.resolved(), spec.data.resolved(), spec.seed, data_hash)
-        partition, origin = file.load(settings.partition)
-        file.refuse_other(settings.partition, origin, expected)
-        build.check(partition, len(dataset.train), str(settings.partition))
-    if partition.test is None and getattr(spec.data.options, "pool", False):
-        raise SpecError("data.pool: true makes test rows training rows; give partition.fold or test")
-    train, options = dataset.train, spec.partition.options
-    if dataset.standardise_by_client:
-        held = joined(rows for name, rows in partition.sets().items() if name != "dropped")
-        if partition.test is None or not np.isin(held, joined(partition.held_out)).all():
-            raise SpecError(
-                "data.scaling: 'by_client' needs test, validation and selection rows that belong to clients; "
-                "give partition.fold in place of shares"
-            )
-        train = replace(train, x=standardise_by_client(train.x, [*partition.clients, *partition.held_out]))
-    if options.noise:
-        streams = Streams(spec.seed if options.seed is None else options.seed)
-        train = replace(train, x=build.noisy(train.x, partition.clients, options.noise, streams))
-    return replace(dataset, train=train), data_hash, partition

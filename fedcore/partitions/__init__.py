@@ -83,6 +83,10 @@ class PartitionOptions(Options):
             raise ValueError(f"got {taken:g} of all rows held out, expected less than 1")
         return self
 
+    def seed_or(self, seed: int) -> int:
+        """Return the partition's seed, or else the run's."""
+        return seed if self.seed is None else self.seed
+
     def from_pool(self) -> dict[str, float]:
         """Return the share of each set that is taken of all rows before these are partitioned."""
         validation = self.validation if self.validation_from == "pool" else 0.0

@@ -33,7 +33,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
         DataError: there are no rows to deal out.
         SpecError: the options don't fit the data, or (``BrokenContract``) the plug-in broke its contract.
     """
-    streams = Streams(seed if options.seed is None else options.seed)
+    streams = Streams(options.seed_or(seed))
     if any(options.from_pool().values()):
         partition = _after_pool(plugin, options, dataset, streams)
     else:
