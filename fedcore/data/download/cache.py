@@ -56,7 +56,8 @@ def holds(file: File, source: Source) -> bool:
     if recorded == _facts(path, file, recorded.get("sha256", "")):
         return True
     sha256 = sha256_file(path)
-    if not right(file, sha256, path) and not (not file.sha256 and sha256 == recorded.get("sha256")):
+    unchanged = not file.sha256 and sha256 == recorded.get("sha256")
+    if not unchanged and not right(file, sha256, path):
         return False
     with contextlib.suppress(OSError):  # nothing can be written to a read-only cache
         mark(file, path, sha256)
@@ -65,9 +66,9 @@ def holds(file: File, source: Source) -> bool:
 
 def right(file: File, sha256: str, stored: Path, member: str = "") -> bool:
     """Say whether the content of ``stored`` is the file's by its ``sha256``, or (text) by its rows."""
-    if not file.sha256 or sha256 == file.sha256:
-        return bool(file.sha256)
-    if not file.rows_sha256:
+    if file.sha256 and sha256 == file.sha256:
+        return True
+    if not file.sha256 or not file.rows_sha256:
         return False
     with opened(stored, member) as lines:
         return rows_sha256(lines) == file.rows_sha256

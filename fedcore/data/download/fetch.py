@@ -253,11 +253,9 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
     """Refuse content that is not the file's; ``checked`` says that the stored form was verified already."""
     if cache.right(file, sha256, stored, member):
         return
-    editions = request.declaration.editions.items()
-    owners = [name for name, edition in editions if any(listed.sha256 == sha256 for listed in edition.files)]
-    owner = next(iter(owners), request.edition)
-    if owner != request.edition:
-        raise OtherEdition(f"{stored}: not upstream's file but the edition '{owner}'")
+    for name, edition in request.declaration.editions.items():
+        if name != request.edition and any(listed.sha256 == sha256 for listed in edition.files):
+            raise OtherEdition(f"{stored}: not upstream's file but the edition '{name}'")
     if file.sha256:
         raise DataError(f"{stored}: sha256 of the content is {sha256}, expected {file.sha256}")
     if not checked and any(form.digest for form in file.forms):
