@@ -37,8 +37,12 @@ Clients = Annotated[int, Field(gt=0, le=1_000_000)]
 
 @dataclass(frozen=True)
 class _Walk:
-    """A place as a user writes it, without pydantic's names of the types that it tried; the number of steps
-    before the first such name; the type at the place.
+    """A place of a value among nested options.
+
+    Attributes:
+        path: as a user writes it, without pydantic's names of the types that it tried.
+        before_choice: the number of steps before the first such name.
+        kind: the type at the place.
     """
 
     path: Place

@@ -119,7 +119,9 @@ class Dataset:
     standardise_by_client: bool = False
 
     def names_of(self, clients: Iterable[NDArray[np.int64]]) -> tuple[str | None, ...]:
-        """Return which natural client each client is, None for one without rows; empty if one is no such."""
+        """Return each client's natural client, None for one without rows; empty unless every client is one
+        whole natural client.
+        """
         groups = self.train.groups if self.group_names else None
         held = [] if groups is None else [set(groups[rows].tolist()) for rows in clients]
         alone = all(len(places) < 2 for places in held) and len(set().union(*held)) == sum(map(len, held))
@@ -144,7 +146,7 @@ class Partition:
     """Which rows of ``Dataset.train`` belong to whom.
 
     Attributes:
-        clients: one sorted index array a training client, in client-id order; may be empty arrays.
+        clients: one sorted index array per training client, in client-id order; may be empty arrays.
         validation: rows held out for the server's validation set, which some algorithms train on.
         selection: rows held out to choose between runs, which nothing trains on.
         test: rows of ``train`` that are test rows, or None for ``Dataset.test``.

@@ -36,12 +36,12 @@ class Problem:
         model: the model's functions.
         buffers: the model's fixed arrays by name.
         start: the start vector w_0 [d].
-        clients: one block a client, in client-id order; views into ``train``.
+        clients: one block per client, in client-id order; views into ``train``.
         train: all clients' rows, in client-id order.
         test: the rows that models are measured on.
         validation: the server's validation rows, the partition's and then the data's own, or None.
         classes: number of classes.
-        names: which natural client each client is; empty if they are no such.
+        names: which natural client each client is; empty unless clients are natural clients.
         rest_of: the model whose fixed part the rows went through, or None.
     """
 

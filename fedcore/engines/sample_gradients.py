@@ -21,7 +21,7 @@ SEQUENCES = 128
 def squared_norms(problem: Problem, w: Tensor, block: Block) -> Tensor:
     """Return ||grad l_d(w)||^2 [n] of each row's loss in all trainable parameters.
 
-    In closed form, ||delta||^2 (||a||^2 + 1) a layer with inputs a and backpropagated delta, for models of
+    In closed form, ||delta||^2 (||a||^2 + 1) per layer with inputs a and backpropagated delta, for models of
     dense layers, likewise for LSTMs; for other models by differentiating row by row, several at a time.
     """
     model, p = problem.model, problem.parameters(w)

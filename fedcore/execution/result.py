@@ -22,7 +22,7 @@ class Result:
 
     Attributes:
         spec: the specification with all defaults, as spec.yaml holds it.
-        rows: what was measured, one row a measured round, round 0 being the initial model.
+        rows: what was measured, one row per measured round, round 0 being the initial model.
         summary: what summary.json holds.
         parameters: the final model's arrays (and fixed buffers) by name.
         clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.

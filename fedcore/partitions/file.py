@@ -117,7 +117,7 @@ class Options(PartitionOptions):
     """Where the lists are; their row numbers count the training rows, from 0.
 
     Attributes:
-        rows: one list of row numbers a client, in the specification itself.
+        rows: one list of row numbers per client, in the specification itself.
         path: a .json file with such lists, or an .npz file that ``fedcore partition`` wrote.
         sha256: the hash of that file, so that the specification says what the run computes.
         drop_rest: leave rows that no list names out; else they are an error.

@@ -58,7 +58,7 @@ class State:
         bytes_down, bytes_up: traffic so far.
         rows_gradient, rows_forward: rows that gradients were computed of, and rows that were only passed
             through a model, so far; zero unless the specification asks for them.
-        history: one record a measured round.
+        history: one record per measured round.
     """
 
     round: int

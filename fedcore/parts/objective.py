@@ -229,7 +229,7 @@ class DriftPenalty(Term):
 
     alpha: float
     label: str = "drift penalty"
-    costs = Work(vectors=2, held=1)  # a pull in each step, and a drift a client
+    costs = Work(vectors=2, held=1)  # a pull in each step, and a drift per client
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Bind to the model received, less the client's drift."""

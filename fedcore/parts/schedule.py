@@ -64,7 +64,7 @@ class Chained(Schedule):
         refuse_rates_by_step(run.spec, "clients in turn")
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one stage a client."""
+        """Plan one stage per client."""
         cohort = run.recipe.select.cohort(run, state)
         stages = tuple(((0, client),) for client in cohort)
         return Plan(cohort, (state.model,), stages, groups=(0,), every_stage=True)

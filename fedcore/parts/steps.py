@@ -44,7 +44,7 @@ def refuse_rates_by_step(spec: Spec, what: str) -> None:
 
 
 def coefficients(rates: Sequence[float], momentum: float = 0.0, mu: float = 0.0) -> list[float]:
-    """Return FedNova's vector a, with w_0 - w_tau = rates[0] * sum_j a_j g_j, one entry a local step.
+    """Return FedNova's vector a, with w_0 - w_tau = rates[0] * sum_j a_j g_j, one entry per local step.
 
     The steps are v <- momentum v + g_j + mu (w - w_0), w <- w - rates[j] v from v = 0, which is linear in
     the gradients; one pass backwards through it (its adjoint) gives every a_j. Plain SGD: 1. Heavy ball: a_j

@@ -39,7 +39,7 @@ class ControlVariates(UpdateRule):
         state.server["control"] = state.model.new_zeros(state.model.shape)
 
     def work(self, validation: float) -> Work:
-        """An offset in each step, a control a client, and with option 1 a gradient over its rows."""
+        """An offset in each step, a control per client, and with option 1 a gradient over its rows."""
         return Work(vectors=1, gradients=1 if self.option == 1 else 0, held=1)
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
@@ -86,7 +86,7 @@ class Deviations(UpdateRule):
 
     label: str = "corrected SGD"
     sends = (Message("down", "the new model, at the end of the round", is_model=True),)
-    costs = Work(vectors=1, held=1)  # an offset in each step, and a deviation a client
+    costs = Work(vectors=1, held=1)  # an offset in each step, and a deviation per client
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return the offset -Delta_k."""

@@ -39,7 +39,7 @@ class EicuOptions(Options):
     Attributes:
         min_admissions: hospitals need more stays than this (None: 100 for ``full``, no rule else).
         max_mortality: hospitals with a larger share of deaths are left out (None: .2 for ``full``).
-        block: stays a block, where blocks stand in for hospitals (``cohort`` and ``demo``).
+        block: stays per block, where blocks stand in for hospitals (``cohort`` and ``demo``).
         scaling: by all training rows, or ``by_client``, which leaves it to whoever knows the clients.
             Missing values become the training rows' mean before.
         pool: train rows are all rows, for a split by hospital; a fixed fifth of the rows are test rows.
@@ -96,14 +96,14 @@ def counts(edition: str, source: Source) -> dict[str, int]:
 def eligible(
     died: NDArray[np.int64], place: NDArray[np.int64], min_admissions: int, max_mortality: float
 ) -> NDArray[np.int64]:
-    """Return the hospitals with more stays than ``min_admissions`` and no more deaths a stay than allowed."""
+    """Return the hospitals of more than ``min_admissions`` stays and no more deaths per stay than allowed."""
     admissions = np.bincount(place)
     deaths = np.bincount(place, weights=died)
     return np.flatnonzero((admissions > min_admissions) & (deaths <= max_mortality * admissions))
 
 
 def build(options: EicuOptions, source: Source) -> Dataset:
-    """Load the stays: x float32 [n, d], y 1 for death, one group a hospital (or block)."""
+    """Load the stays: x float32 [n, d], y 1 for death, one group per hospital (or block)."""
     data = stays(options.edition, source)
     place, names = data.place, data.names
     if not names:

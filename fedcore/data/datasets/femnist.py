@@ -88,7 +88,7 @@ def counts(edition: str, source: Source) -> dict[str, int]:
 
 
 def build(options: FemnistOptions, source: Source) -> Dataset:
-    """Load FEMNIST: x float32 [n, 1, 28, 28], one group a writer; writers with training rows come first."""
+    """Load FEMNIST: x float32 [n, 1, 28, 28], one group per writer; writers with training rows come first."""
     data = pixels(options.edition, source)
     names = tuple(map(str, data["names"]))
     seen = len(names) if options.unseen_writers else 1 + int(data["train_writer"].max())

@@ -38,7 +38,7 @@ PLUGIN = Plugin(
     "quadratics",
     QuadraticsOptions,
     build,
-    "one quadratic function of one parameter a client, for exact checks of algorithms",
+    "one quadratic function of one parameter per client, for exact checks of algorithms",
     "Li et al. 2020 (FedProx), Wang et al. 2020 (FedNova): quadratic examples of objective inconsistency",
     size=lambda options: Size(2 * (clients := len(options.centres)), (2,), 1, clients, test=clients),
 )

@@ -30,7 +30,7 @@ class Sent140Options(Options):
     """How messages become samples.
 
     Attributes:
-        length: tokens a message; longer ones are cut, shorter ones padded at the end or the start.
+        length: tokens per message; longer ones are cut, shorter ones padded at the end or the start.
         vectors: which GloVe vectors turn words into indices.
         min_messages: users with fewer are left out.
         users: of the generated demo; ``messages`` is their mean number of messages.

@@ -28,7 +28,7 @@ class ShakespeareOptions(Options):
     Attributes:
         roles: how many roles are drawn (RADFed has 143), or None for all that have a sample; all of them
             where there are fewer.
-        length: characters a sample.
+        length: characters per sample.
         stride: characters from one sample to the next.
         test_share: share of a role's samples, its last ones, that are for testing; those that overlap a
             training sample are left out.
@@ -114,7 +114,7 @@ def split(samples: Samples, options: ShakespeareOptions) -> list[Samples]:
 
 
 def build(options: ShakespeareOptions, source: Source) -> Dataset:
-    """Load the plays: x int64 [n, length], y in 0..79, one group a role."""
+    """Load the plays: x int64 [n, length], y in 0..79, one group per role."""
     if options.edition == "leaf":
         roles = ready_made(source)
     else:

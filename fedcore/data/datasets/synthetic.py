@@ -71,7 +71,7 @@ def client(
 
 
 def build(options: SyntheticOptions, source: Source) -> Dataset:
-    """Make the data: x float32 [n, dimension], one group a client, the last rows of a client for testing."""
+    """Make the data: x float32 [n, dimension], one group per client, whose last rows are for testing."""
     streams = Streams(options.seed)
     counts = sizes(options, streams)
     x, y = zip(*(client(options, streams, k, int(size)) for k, size in enumerate(counts)), strict=True)
