@@ -12,7 +12,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Checks, Skipped, disturb, require
-from fedcore.models import Model, ModelOptions, Shape, start
+from fedcore.models import Model, ModelOptions, Shape, initialise
 
 ROWS, DIRECTIONS = 4, 5
 STEP, TOLERANCE = 1e-6, 1e-4
@@ -65,7 +65,7 @@ def _accepted(plugin: Plugin, options: ModelOptions) -> Shape:
 def _trial(plugin: Plugin, options: ModelOptions, shape: Shape, seed: int = 0, dtype: Any = None) -> Trial:
     model = plugin.build(options, shape)
     dtype = dtype or torch.float64
-    w, buffers = start(model, options.init, np.random.default_rng(seed), dtype)
+    w, buffers = initialise(model, options.init, np.random.default_rng(seed), dtype)
     rng = np.random.default_rng(1)
     if shape.vocabulary is None:
         x = torch.as_tensor(rng.standard_normal((ROWS, *shape.inputs)), dtype=dtype)

@@ -225,7 +225,7 @@ class _ArraysOnly(pickle.Unpickler):
         return ALLOWED[module, name]
 
 
-def read_batch(
+def read_cifar(
     path: Path, labels: bytes = b"labels", classes: int = 10
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read one batch of CIFAR-10, or of CIFAR-100: images [n, 3, 32, 32] (uint8) and labels [n] from 0."""

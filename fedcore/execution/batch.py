@@ -16,7 +16,7 @@ from fedcore.base.errors import CheckpointError, SpecError, say
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import validate
 from fedcore.execution.integrity import CHECKPOINT, finished
-from fedcore.execution.progress import RECORD, repeat, tracked
+from fedcore.execution.progress import RECORD, progress_kept, repeat
 from fedcore.execution.runner import Settings, run
 from fedcore.spec import parse
 
@@ -99,7 +99,7 @@ def _one(item: dict[str, Any], settings: Settings, quiet: bool) -> bool:
             for left in (CHECKPOINT, RECORD):  # by a process that was killed just before its end
                 (out / left).unlink(missing_ok=True)
             return False
-        with tracked(out, str(out), spec.training.rounds, quiet) as progress:
+        with progress_kept(out, str(out), spec.training.rounds, quiet) as progress:
             try:
                 run(spec, out, settings, progress)
             except CheckpointError as error:

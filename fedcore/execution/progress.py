@@ -30,7 +30,7 @@ Note = Callable[[int, int, Mapping[str, float]], None]
 
 
 @contextmanager
-def tracked(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
+def progress_kept(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[Note]:
     """Show a run's progress, and keep it in a small file of the run's folder while the run lasts.
 
     A run that fails leaves the file, with the error, the log and the command that repeats it; one that is

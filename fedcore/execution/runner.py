@@ -176,7 +176,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     )
     model = spec.model.build(shape)
     init, dtype = spec.model.options.init, getattr(torch, spec.dtype)
-    start, buffers = models.start(model, init, streams.get("model"), dtype)
+    start, buffers = models.initialise(model, init, streams.get("model"), dtype)
     buffers = {name: tensor.to(device) for name, tensor in buffers.items()}
     whole = problems.make(dataset, partition, model, start, buffers, device, spec.evaluation.tested_on)
     problem = problems.precompute_trunk(whole)

@@ -128,7 +128,9 @@ def draw(rng: np.random.Generator, shapes: Shapes) -> Arrays:
     return arrays
 
 
-def start(model: Model, init: str, rng: np.random.Generator, dtype: "torch.dtype") -> tuple[Tensor, Buffers]:
+def initialise(
+    model: Model, init: str, rng: np.random.Generator, dtype: "torch.dtype"
+) -> tuple[Tensor, Buffers]:
     """Return a model's start vector [d] and fixed buffers; SpecError if a file ``init`` does not fit it."""
     arrays, shapes = model.initial(rng), model.trainable.shapes
     if init == "zeros":
@@ -174,7 +176,7 @@ class Layout:
     @cached_property
     def slices(self) -> dict[str, slice]:
         """The place of each parameter in the flat vector."""
-        bounds = pairwise(accumulate(map(prod, self.shapes.values()), initial=0))
+        bounds = pairwise(accumulate(self._lengths, initial=0))
         return {name: slice(*ends) for name, ends in zip(self.shapes, bounds, strict=True)}
 
     @cached_property

@@ -10,7 +10,7 @@ from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload
 from fedcore.engines.forward import features
 from fedcore.engines.train import batches, rows_of_steps
-from fedcore.models import start
+from fedcore.models import initialise
 from fedcore.parts import Exchange, Message, Plan, Run, State, Work
 from fedcore.parts.aggregate import client_shares
 from fedcore.parts.discrepancy import Discrepancy, mmd
@@ -163,7 +163,7 @@ class BatchMeans(Deltas):
         if (model := state.clients["own_model"].get(client)) is not None:
             return model
         rng = run.streams.get("own start", client=client)
-        drawn, _ = start(run.problem.whole, run.spec.model.options.init, rng, state.model.dtype)
+        drawn, _ = initialise(run.problem.whole, run.spec.model.options.init, rng, state.model.dtype)
         return drawn.to(state.model.device)
 
 

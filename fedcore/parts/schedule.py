@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, scipy, torch
 from fedcore.engines import Upload
-from fedcore.models import start
+from fedcore.models import initialise
 from fedcore.parts import Plan, Run, Schedule, State, Work
 from fedcore.parts.select import Assignments, check_clients
 from fedcore.parts.steps import refuse_rates_by_step, server_step
@@ -39,7 +39,7 @@ class OwnStarts(Synchronous):
         """Plan one stage; the drawn starts take the global model's place."""
         plan, init = super().plan(run, state), run.spec.model.options.init
         streams = (run.streams.get("model", client=client) for client in plan.cohort)
-        drawn = (start(run.problem.whole, init, rng, state.models.dtype)[0] for rng in streams)
+        drawn = (initialise(run.problem.whole, init, rng, state.models.dtype)[0] for rng in streams)
         return replace(plan, starts=tuple(model.to(state.models.device) for model in drawn))
 
 

@@ -103,7 +103,7 @@ def test_a_client_computes_delta_under_its_last_own_model_or_its_own_random_star
             assert not state.bytes_up, "nothing is sent before the first round"
             for client in range(3):
                 rng = prepared.streams.get("own start", client=client)
-                kept[client], _ = models.start(problem.model, "default", rng, torch.float64)
+                kept[client], _ = models.initialise(problem.model, "default", rng, torch.float64)
             assert not torch.equal(kept[0], kept[1])
             continue
         cohort = cohorts["cohorts"][state.round - 1]

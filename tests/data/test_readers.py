@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from fedcore.base.errors import DataError
 from fedcore.data.readers import (
-    read_batch,
+    read_cifar,
     read_idx,
     read_leaf,
     read_libsvm,
@@ -74,7 +74,7 @@ def parquet() -> bytes:
 
 READERS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
     "idx": (read_idx, idx(np.arange(12, dtype=np.uint8).reshape(3, 2, 2))),
-    "cifar": (read_batch, batch()),
+    "cifar": (read_cifar, batch()),
     "npz": (lambda path: read_npz(path, "x", "y"), npz(x=np.ones((3, 2)), y=np.arange(3))),
     "libsvm": (lambda path: read_libsvm(path, 4), b"1 1:0.5 3:-2\n-1 4:1e3\n"),
     "leaf": (lambda path: read_leaf([path]), leaf()),
@@ -184,19 +184,19 @@ def test_a_batch_can_only_build_arrays(tmp_path: Path) -> None:
 
     (tmp_path / "a").write_bytes(pickle.dumps({b"data": Evil(), b"labels": []}))
     with pytest.raises(DataError, match="not allowed"):
-        read_batch(tmp_path / "a")
+        read_cifar(tmp_path / "a")
     assert not (tmp_path / "made").exists()
 
 
 def test_a_batch_is_images_and_labels(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(batch(3))
-    x, y = read_batch(tmp_path / "a")
+    x, y = read_cifar(tmp_path / "a")
     assert (x.shape, str(x.dtype), y.tolist()) == ((3, 3, 32, 32), "uint8", [0, 1, 2])
     assert x[0, 1, 0, 5] == (1024 + 5) % 256
     for labels in ([0, 10, 1], [0, -1, 1], [0.5, 1, 2], [0, 1]):
         (tmp_path / "a").write_bytes(batch(3, labels))
         with pytest.raises(DataError):
-            read_batch(tmp_path / "a")
+            read_cifar(tmp_path / "a")
 
 
 def test_npz_refuses_objects_and_names_what_is_missing(tmp_path: Path) -> None:

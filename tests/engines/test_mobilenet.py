@@ -14,7 +14,7 @@ from fedcore.base.errors import SpecError
 from fedcore.engines.forward import forward
 from fedcore.engines.problem import Block, Problem
 from fedcore.execution.runner import Settings, prepare, run
-from fedcore.models import Shape, start
+from fedcore.models import Shape, initialise
 from fedcore.models.mobilenetv2_head import MobileNetOptions, MobileNetV2, build
 from fedcore.spec import parse
 
@@ -68,7 +68,7 @@ def test_the_trunk_is_computed_once(tmp_path: Path) -> None:
     assert notes["model_note"] == "MobileNetV2 with an untrained trunk"
     assert prepared.problem.test.x.shape[1:] == (160, 1, 1)
     model = untrained()
-    flat, buffers = start(model, "default", prepared.streams.get("model"), torch.float32)
+    flat, buffers = initialise(model, "default", prepared.streams.get("model"), torch.float32)
     assert torch.equal(flat, prepared.problem.start)
     images, _, _ = prepare(parse({**spec, "model": {"name": "linear"}}), Settings(device="cpu"))
     test = Block(images.problem.test.x[:20], images.problem.test.y[:20])

@@ -15,7 +15,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.lazy import functional
 from fedcore.base.registry import chosen
 from fedcore.execution.runner import run
-from fedcore.models import Shape, start
+from fedcore.models import Shape, initialise
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm, LstmOptions, build
 from fedcore.models.rff import RffOptions
@@ -97,7 +97,7 @@ def test_a_file_of_start_weights_holds_what_is_trained_in_its_shape(
     np.savez(tmp_path / "w.npz", allow_pickle=False, **arrays)
     model = chosen("model", {"name": "rff_linear", "features": 4}).build(Shape((5,), 3))
     with nullcontext() if message is None else pytest.raises(SpecError, match=f"model.init: .*{message}"):
-        _, buffers = start(model, str(tmp_path / "w.npz"), np.random.default_rng(0), torch.float32)
+        _, buffers = initialise(model, str(tmp_path / "w.npz"), np.random.default_rng(0), torch.float32)
         assert buffers["phase"].tolist() == [1, 1, 1, 1]
 
 

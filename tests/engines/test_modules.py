@@ -16,7 +16,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin, find, plugins
 from fedcore.conformance import check_results, models
-from fedcore.models import Shape, start
+from fedcore.models import Shape, initialise
 from fedcore.models.module import ModuleOptions, from_module
 
 SHAPE = Shape((6,), 3)
@@ -109,7 +109,7 @@ def test_frozen_parameters_and_buffers_stay_as_they_are(known: Callable[..., Non
     known("net", make)
     model = find("model", "net").build(ModuleOptions(), SHAPE)
     assert list(model.trainable.shapes) == ["fc.weight", "fc.bias"]
-    flat, buffers = start(model, "default", np.random.default_rng(0), torch.float64)
+    flat, buffers = initialise(model, "default", np.random.default_rng(0), torch.float64)
     assert len(flat) == 18
     assert set(buffers) == {"hidden.weight", "hidden.bias"}
     x = torch.ones(2, 6, dtype=torch.float64)
@@ -243,7 +243,7 @@ def test_group_norm_takes_the_place_of_batch_norm_and_frozen_keeps_its_statistic
     x = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
     for norm in ("group", "frozen"):
         model = plugin.build(ModuleOptions(norm=norm), SHAPE)
-        flat, buffers = start(model, "default", np.random.default_rng(0), torch.float32)
+        flat, buffers = initialise(model, "default", np.random.default_rng(0), torch.float32)
         p = {**model.trainable.views(flat), **buffers}
         inner = x @ p["0.weight"].T + p["0.bias"]
         by_hand = torch.nn.functional.group_norm(inner, 2) if norm == "group" else inner / (1 + 1e-5) ** 0.5
@@ -257,7 +257,7 @@ def test_a_network_of_torchvision_is_that_network() -> None:
         validate(find("model", "torchvision").options, {"arch": name, "norm": "frozen"}, "model"),
         Shape((3, 32, 32), 10),
     )
-    flat, buffers = start(model, "default", np.random.default_rng(3), torch.float32)
+    flat, buffers = initialise(model, "default", np.random.default_rng(3), torch.float32)
     network = torchvision.models.get_model(name, num_classes=10).eval()
     state = {**model.trainable.views(flat), **buffers}
     network.load_state_dict(state, strict=False)

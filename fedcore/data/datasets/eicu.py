@@ -82,8 +82,8 @@ def _parse(edition: str, paths: Mapping[str, Path]) -> dict[str, NDArray[Any]]:
 
 def size(options: EicuOptions) -> Size:
     """Return how large an edition is; of the full one, which is not handed on, about."""
-    stays = DECLARATION.editions[options.edition].counts.get("stays", 136_000)
-    return Size(stays, (45,), 2, clients(options) or 100)
+    rows = DECLARATION.editions[options.edition].counts.get("stays", 136_000)
+    return Size(rows, (45,), 2, clients(options) or 100)
 
 
 def counts(edition: str, source: Source) -> dict[str, int]:

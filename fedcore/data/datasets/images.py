@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError
 from fedcore.data import Dataset, Options, Plugin, Rows, Source
 from fedcore.data.download import Declaration, Entry, declared, fetch
-from fedcore.data.readers import USES, read_batch, read_house_numbers, read_idx, read_npz
+from fedcore.data.readers import USES, read_cifar, read_house_numbers, read_idx, read_npz
 
 Scaling = Literal["raw", "unit", "symmetric", "standard"]
 DECLARATIONS = declared(__file__)
@@ -78,12 +78,12 @@ def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
         return read_npz(fetch.demo_file(source, f"{name}/{name}.npz"), *USES)
     paths = list(fetch.obtain(DECLARATIONS[name], edition, source).values())
     if name == "cifar100":
-        return tuple(array for path in paths for array in read_batch(path, b"fine_labels", 100))
+        return tuple(array for path in paths for array in read_cifar(path, b"fine_labels", 100))
     if name == "svhn":
         return tuple(array for path in paths for array in read_house_numbers(path))
     if name == "cifar10":
-        train_x, train_y = (np.concatenate(parts) for parts in zip(*map(read_batch, paths[:-1]), strict=True))
-        return train_x, train_y, *read_batch(paths[-1])
+        train_x, train_y = (np.concatenate(parts) for parts in zip(*map(read_cifar, paths[:-1]), strict=True))
+        return train_x, train_y, *read_cifar(paths[-1])
     arrays = tuple(map(read_idx, paths))
     for images, labels in (arrays[:2], arrays[2:]):
         most = DECLARATIONS[name].classes - (name != "emnist_letters")  # whose labels begin at 1
