@@ -237,10 +237,10 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGIN = Plugin(
-    name="dirichlet",
-    options=Options,
-    build=build,
-    summary="Dirichlet skew by one of six named conventions.",
-    source="Yurochkin et al. 2019; Hsu et al. 2019; NIID-Bench; RADFed, IV-A; ComFed, V; FedOMW, 5.1",
+    "dirichlet",
+    Options,
+    build,
+    "Dirichlet skew by one of six named conventions",
+    "Yurochkin et al. 2019; Hsu et al. 2019; NIID-Bench; RADFed, IV-A; ComFed, V; FedOMW, 5.1",
     released="fedomw: shuffled with legacy_seed 2020, so that labels are IID and sizes alone are skewed",
 )

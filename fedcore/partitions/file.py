@@ -183,9 +183,9 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGIN = Plugin(
-    name="file",
-    options=Options,
-    build=build,
-    summary="Row lists given in the specification, a JSON file or a partition file.",
-    source="the user",
+    "file",
+    Options,
+    build,
+    "row lists given in the specification, a JSON file or a partition file",
+    "the user",
 )

@@ -117,17 +117,17 @@ def build_given(options: PartitionOptions, dataset: Dataset, rng: np.random.Gene
 
 PLUGINS = (
     Plugin(
-        name="natural",
-        options=Options,
-        build=build,
-        summary="By user, writer, role or hospital, as the data name them; all or a sample.",
-        source="rFedAvg, section VI-A; RADFed, section IV-B",
+        "natural",
+        Options,
+        build,
+        "by user, writer, role or hospital, as the data name them; all or a sample",
+        "rFedAvg, section VI-A; RADFed, section IV-B",
     ),
     Plugin(
-        name="given",
-        options=PartitionOptions,
-        build=build_given,
-        summary="The clients that come with the data, all of them, in the order of their ids.",
-        source="the data set",
+        "given",
+        PartitionOptions,
+        build_given,
+        "the clients that come with the data, all of them, in the order of their ids",
+        "the data set",
     ),
 )

@@ -61,9 +61,9 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGIN = Plugin(
-    name="power_law",
-    options=Options,
-    build=build,
-    summary="Sizes from a power law, with all labels or a few of them.",
-    source="FedProx (Li et al. 2020), section 5.1",
+    "power_law",
+    Options,
+    build,
+    "sizes from a power law, with all labels or a few of them",
+    "FedProx (Li et al. 2020), section 5.1",
 )

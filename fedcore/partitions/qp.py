@@ -128,10 +128,10 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGIN = Plugin(
-    name="qp",
-    options=Options,
-    build=build,
-    summary="Sizes, classes and features skewed independently and reconciled by a quadratic program.",
-    source="RADFed, section IV-A, eq. (1), (2), Algorithm 3",
+    "qp",
+    Options,
+    build,
+    "sizes, classes and features skewed independently and reconciled by a quadratic program",
+    "RADFed, section IV-A, eq. (1), (2), Algorithm 3",
     released="legacy_seed, min_size 0.5, burn_in 500000; COVFEAT with feature_reading indicators",
 )

@@ -37,9 +37,9 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGIN = Plugin(
-    name="shards",
-    options=Options,
-    build=build,
-    summary="Sorted by label, cut into shards, a few shards to each client.",
-    source="McMahan et al. 2017, section 3; FedAvgR, section 5",
+    "shards",
+    Options,
+    build,
+    "sorted by label, cut into shards, a few shards to each client",
+    "McMahan et al. 2017, section 3; FedAvgR, section 5",
 )

@@ -63,12 +63,12 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
 
 PLUGINS = (
-    Plugin("iid", IidOptions, build_iid, "Shuffled and dealt out evenly.", "McMahan et al. 2017, section 3"),
+    Plugin("iid", IidOptions, build_iid, "shuffled and dealt out evenly", "McMahan et al. 2017, section 3"),
     Plugin(
         "similarity",
         Options,
         build,
-        "A share s dealt out IID, the rest sorted by label and dealt out evenly in order.",
+        "a share s dealt out IID, the rest sorted by label and dealt out evenly in order",
         "rFedAvg, section VI-A",
     ),
 )
