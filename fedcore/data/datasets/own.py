@@ -234,6 +234,23 @@ def _load(
     if isinstance(test, str) and same(place, test):
         raise DataError(f"data.test: got '{test}', which may hold training rows; expected others or a share")
     frames = {where: read(where) for where in (place, test) if isinstance(where, str)}
+    inputs = _inputs(place, options, frames)
+    y, classes = _coded(frames, target)
+    if len(classes) < 2:
+        raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
+    groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
+    make = partial(_pictures, options) if options.image else numbers
+    rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
+    train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
+    _refuse_unseen(f"data.test: {test}", train, tested, classes)
+    train_x, test_x = _scaled(options.scaling, train.x, tested.x)
+    train, tested = replace(train, x=train_x), replace(tested, x=test_x)
+    return _dataset(name, train, tested, len(classes), f"of {Path(options.path).name}", clients)
+
+
+def _inputs(place: str, options: TableOptions, frames: dict[str, Any]) -> list[str]:
+    """Return the columns that rows of a place and of the test's are made of; categories get theirs here."""
+    target, client = options.target, options.client
     others = [key for key in frames[place] if key not in {target, client}]
     inputs = [options.image] if options.image else list(options.features) or others
     inputs = list(dict.fromkeys([*inputs, *options.categories]))
@@ -247,17 +264,7 @@ def _load(
     for category in dict.fromkeys(options.categories):
         inputs.remove(category)
         inputs += _indicated(frames, category)
-    y, classes = _coded(frames, target)
-    if len(classes) < 2:
-        raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
-    groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
-    make = partial(_pictures, options) if options.image else numbers
-    rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
-    train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
-    _refuse_unseen(f"data.test: {test}", train, tested, classes)
-    train_x, test_x = _scaled(options.scaling, train.x, tested.x)
-    train, tested = replace(train, x=train_x), replace(tested, x=test_x)
-    return _dataset(name, train, tested, len(classes), f"of {Path(options.path).name}", clients)
+    return inputs
 
 
 def _refuse_unseen(where: str, train: Rows, test: Rows, names: Sequence[str] = ()) -> None:
