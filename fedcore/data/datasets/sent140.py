@@ -20,9 +20,14 @@ WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")
 TEXT = 4
 PADDING, UNKNOWN = 0, 1
-FIRST_WORD, TOPIC_WORDS, NEUTRAL_WORDS, WIDTH = 2, 100, 398, 50  # of the generated demo, as what follows
+FIRST_WORD = UNKNOWN + 1  # of the generated demo, as what follows
+TOPIC_WORDS, NEUTRAL_WORDS = 100, 398  # how many words each of two topics has, and no topic
 VOCABULARY = FIRST_WORD + 2 * TOPIC_WORDS + NEUTRAL_WORDS
-SHARES, KNOWN, SHORTEST, SHARED, SHIFT = (0.30, 0.12), (30, 80), 5, 10, 0.8
+SHARES = 0.30, 0.12  # of a message's words, those of its own topic and of the other
+KNOWN = 30, 80  # how many words a user knows of a topic, and of no topic
+SHORTEST = 5  # words of a message
+WIDTH = 50  # numbers of a word's vector
+SHARED, SHIFT = 10, 0.8  # on how many axes a topic's words lie on one side, and how far
 DECLARATION = declared(__file__)["sent140"]
 
 
