@@ -75,14 +75,11 @@ def _accepted(plugin: Plugin, options: Mapping[str, Any]) -> dict[str, Any]:
         try:
             for first in sorted({1, rounds}):
                 run({**spec, "training": {**spec["training"], "rounds": first}}, None, CPU, False)
-        except BrokenContract:
-            return spec
-        except SpecError as error:
-            refused = error
-        except Exception:
-            return spec
-        else:
-            return spec
+        except Exception as error:
+            if isinstance(error, SpecError) and not isinstance(error, BrokenContract):
+                refused = error
+                continue
+        return spec
     raise refused
 
 
