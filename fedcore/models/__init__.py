@@ -1,5 +1,6 @@
 """What a model is: pure functions of named parameters. Each module beside this one holds models."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,7 +59,7 @@ def flat_numbers(shape: Shape) -> int:
     return prod(shape.inputs)
 
 
-class Model:
+class Model(ABC):
     """A model as functions: unless it says otherwise a classifier with PyTorch's random start, a linear
     output layer, softmax cross-entropy and arg-max accuracy.
 
@@ -69,17 +70,17 @@ class Model:
     classifies: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def trainable(self) -> "Layout":
         """Names and shapes of what is trained, averaged and sent; other arrays of ``initial`` are fixed."""
-        raise TypeError(f"{type(self).__name__} does not say what is trained")
 
     def initial(self, rng: np.random.Generator) -> Arrays:
         """Draw start values of all parameters and buffers: each layer from U(+-1/sqrt(fan in))."""
         return draw(rng, self.trainable.shapes)
 
+    @abstractmethod
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return phi(x) [batch, features]: what feeds the output layer."""
-        raise TypeError(f"{type(self).__name__} does not say what its features are")
 
     def scores(self, p: Parameters, phi: Tensor) -> Tensor:
         """Return the output [batch, classes] for features ``phi``, with a bias if there is one."""

@@ -5,6 +5,7 @@ slot (schedule), broadcast and local steps (objective terms, update rule), uploa
 update, and what else is exchanged. Parts are frozen values; what changes is in ``State``.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -209,14 +210,14 @@ class Part:
         return {}
 
 
-class Term(Part):
+class Term(Part, ABC):
     """A term of the local objective."""
 
     family = "regularized loss"
 
+    @abstractmethod
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
         """Return the term for one client in one round."""
-        raise TypeError(f"{type(self).__name__} does not say how it binds to a client")
 
 
 class UpdateRule(Part):
@@ -237,15 +238,15 @@ class Exchange(Part):
     """Something besides models that is sent, and the memory it needs."""
 
 
-class Selection(Part):
+class Selection(Part, ABC):
     """Client sampling."""
 
+    @abstractmethod
     def cohort(self, run: Run, state: State) -> tuple[int, ...]:
         """Return the clients of the coming round."""
-        raise TypeError(f"{type(self).__name__} does not say how it selects clients")
 
 
-class Schedule(Part):
+class Schedule(Part, ABC):
     """Who trains which slot, and when slots are merged; ``federated``: whether clients train at all."""
 
     federated: ClassVar[bool] = True
@@ -265,27 +266,27 @@ class Schedule(Part):
         """Return how often clients train in a round, where a synchronous round has ``cohort`` clients."""
         return cohort * self.in_turn
 
+    @abstractmethod
     def plan(self, run: Run, state: State) -> Plan:
         """Return the coming round's plan."""
-        raise TypeError(f"{type(self).__name__} does not say how it plans a round")
 
 
-class Aggregation(Part):
+class Aggregation(Part, ABC):
     """How uploads become one change of the server's model."""
 
     label = "averaging"
 
+    @abstractmethod
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Return the aggregated change [d], to be added to ``model``."""
-        raise TypeError(f"{type(self).__name__} does not say how it aggregates")
 
 
-class ServerOptimizer(Part):
+class ServerOptimizer(Part, ABC):
     """How the aggregated change moves the server's model."""
 
+    @abstractmethod
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
         """Return the new model [d] and the optimizer's new state."""
-        raise TypeError(f"{type(self).__name__} does not say how it steps")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Local training written as a loop of plain PyTorch, for what no recipe of terms and directions says."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from fedcore.base.errors import SpecError
@@ -30,7 +31,7 @@ class Client:
     state: State
 
 
-class LocalTraining(UpdateRule):
+class LocalTraining(UpdateRule, ABC):
     """A local update that is a loop of its own, in place of the optimizer's steps.
 
     It takes the specification's batches; optimizer and objective are its own. What PyTorch draws follows from
@@ -39,6 +40,7 @@ class LocalTraining(UpdateRule):
 
     label = "own loop"
 
+    @abstractmethod
     def train(self, client: Client, model: Module, batches: Batches) -> Module:
         """Return the client's model after training.
 
@@ -48,7 +50,6 @@ class LocalTraining(UpdateRule):
                 feeds the output layer; its parameters are in the order of the flat vectors of ``state``.
             batches: rows x [batch, ...] and labels y [batch] of each step.
         """
-        raise TypeError(f"{type(self).__name__} does not say how it trains")
 
     def loop(self, run: Run, state: State, job: Job) -> Loop:
         """Return the function that trains one client in one round."""
