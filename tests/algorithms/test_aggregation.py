@@ -190,7 +190,7 @@ def test_a_normalised_mean(tau_eff: Any, effective: float, monkeypatch: pytest.M
         seen.append((run, state, client, mu))
         return {8: 2.0, 9: 5.0}[client]
 
-    monkeypatch.setattr(aggregate, "norm", length)
+    monkeypatch.setattr(aggregate, "coefficient_sum", length)
     model = torch.tensor([1.0, 2.0], dtype=torch.float64)
     uploads = [upload([2.0, 2.0], 1, client=8, steps=4), upload([1.0, 6.0], 3, client=9, steps=6)]
     run, state = (SimpleNamespace(name=name) for name in ("run", "state"))

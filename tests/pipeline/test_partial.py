@@ -20,7 +20,7 @@ from project import parameters
 
 from fedcore.base.errors import DataError
 from fedcore.execution import forkserver
-from fedcore.execution.progress import RECORD, lost, tracked
+from fedcore.execution.progress import RECORD, lost, progress_kept
 from fedcore.execution.status import cause
 from pipeline import reports
 from pipeline import site as building
@@ -34,7 +34,7 @@ HALF = ("fedprox", "cifar10-sim0")
 
 def fail(folder: Path, error: BaseException) -> None:
     """Leave in a run's folder what a run leaves that fails."""
-    with pytest.raises(type(error)), tracked(folder, "it", 5, True):
+    with pytest.raises(type(error)), progress_kept(folder, "it", 5, True):
         raise error
 
 
@@ -157,7 +157,7 @@ def test_a_run_whose_process_is_killed_says_so_in_its_folder(
 
 
 def test_what_others_left_is_not_blamed(tmp_path: Path) -> None:
-    with tracked(tmp_path, "it", 5, True):
+    with progress_kept(tmp_path, "it", 5, True):
         before = json.loads((tmp_path / RECORD).read_text())
         lost([tmp_path, tmp_path / "none"], time.time() + 1, "the process was killed")
         assert json.loads((tmp_path / RECORD).read_text()) == before
