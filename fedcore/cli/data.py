@@ -111,7 +111,11 @@ def verify(
         present = sum(finding.status == "ok" for finding in findings)
         say(f"{present} editions here and right, {wrong} wrong, {len(findings) - present - wrong} absent")
         if everything and mirror and not fetch.is_url(mirror):
-            say(f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}")
+            say(
+                f"in the mirror but not declared: {', '.join(inventory.unclaimed(mirror)) or 'nothing'}"
+                if fetch.mirror_folder(mirror).is_dir()
+                else f"{mirror}: no such folder, so no mirror"
+            )
     if wrong:
         raise typer.Exit(1)
 

@@ -120,13 +120,21 @@ def read_table(
         for name, text in texts.items():
             column = frame[name]
             plain = column.dtype.kind in "iuf" and text.str.fullmatch(WHOLE).eq(True).all()
-            if not plain and column.dtype.kind != "b" and (column.dtype.kind == "O" or namable(column).all()):
+            if not plain and (column.dtype.kind == "O" or namable(column).all()):
                 frame[name] = text
     if not header:
         if frame.shape[1] != len(needed):
             raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")
         frame.columns = list(needed)
     return columns(path, frame, needed)
+
+
+def refuse_foreign_name(path: Path) -> None:
+    """Refuse a file whose name no result could hold."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{path}: a name that is not in UTF-8; rename it") from None
 
 
 def namable(column: Series[Any]) -> Series[bool]:

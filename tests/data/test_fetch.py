@@ -13,8 +13,11 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -138,6 +141,40 @@ def test_a_file_much_longer_than_declared_is_not_unpacked_to_its_end(mirror: Pat
     (mirror / "toy.txt.xz").write_bytes(lzma.compress(b"0" * (50 << 20)))
     with pytest.raises(DataError, match="much longer than the 84,000 bytes expected"):
         get(declare(toy()), source)
+
+
+def test_a_file_without_a_declared_size_has_a_bound_too(
+    mirror: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "LARGEST", 1 << 20)
+    (mirror / "toy.txt.xz").write_bytes(lzma.compress(b"0" * (50 << 20)))
+    with pytest.raises(DataError, match="much longer than the 1,048,576 bytes expected"):
+        get(declare(replace(toy(), bytes=0)), source)
+
+
+def test_a_full_disk_is_no_damaged_file(
+    mirror: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mirror / "toy.txt").write_bytes(TEXT)
+
+    def full(path: Path) -> AbstractContextManager[BinaryIO]:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(fetch, "atomic", full)
+    with pytest.raises(DataError, match=r"toy\.txt: cannot write to the cache \(No space left on device\)"):
+        get(declare(toy()), source)
+
+
+def test_a_mirror_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    gone = Source(tmp_path / "data", str(tmp_path / "gone"), offline=True)
+    with pytest.raises(DataError, match=r"cannot get toy\.txt: .*gone: no such folder, so no mirror"):
+        get(declare(toy()), gone)
+
+
+def test_a_mirror_s_address_may_be_quoted(mirror: Path, source: Source) -> None:
+    place = mirror.rename(mirror.with_name("my data"))
+    (place / "toy.txt").write_bytes(TEXT)
+    assert get(declare(toy()), replace(source, mirror=f"file://{quote(str(place))}")).read_bytes() == TEXT
 
 
 def test_a_copy_with_other_line_ends_counts_as_the_same_rows(mirror: Path, source: Source) -> None:

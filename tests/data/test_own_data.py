@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -197,7 +198,7 @@ def test_a_wrong_cell_is_named_with_its_column_and_row(
         (("1.000e+00", "1.000e+01", "+2"), ("1", "2", "10")),
         (("-10", "2", "-2"), ("-10", "-2", "2")),
         (("NA", "None", "DE"), ("DE", "NA", "None")),
-        (("True", "False"), ("0", "1")),
+        (("True", "False"), ("False", "True")),
     ],
 )
 def test_names_in_a_csv_stay_as_they_are_written(
@@ -354,10 +355,52 @@ def test_a_folder_of_images_has_a_folder_for_each_class_and_may_have_one_for_eac
     assert grey.train.x.mean() == pytest.approx(0, abs=1e-6)
 
 
+def test_a_name_is_the_same_in_files_of_which_one_holds_truth_values_alone(place: Path) -> None:
+    Path("c.csv").write_text("x,y,c\n1,a,True\n2,b,False\n3,a,unknown\n")
+    Path("d.csv").write_text("x,y,c\n4,a,False\n5,b,True\n")
+    data = load(name="table", path="c.csv", test="d.csv", target="y", categories=["c"])
+    assert data.train.x[:, 1:].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert data.test.x[:, 1:].tolist() == [[1, 0, 0], [0, 1, 0]]
+    pd.read_csv("d.csv").to_parquet("d.parquet")
+    again = load(name="table", path="c.csv", test="d.parquet", target="y", categories=["c"])
+    assert again.test.x.tolist() == data.test.x.tolist()
+
+
+def test_grey_images_among_coloured_ones_have_their_value_in_each_channel(place: Path) -> None:
+    picture(place / "own" / "cat" / "1.png", (10, 20, 30))
+    grey = place / "own" / "dog" / "2.png"
+    grey.parent.mkdir()
+    Image.new("L", (3, 2), 51).save(grey)
+    picture(place / "own2" / "cat" / "1.png", (1, 2, 3))
+    data = load(name="folder", path="own", test="own2")
+    assert data.train.x.shape == (2, 3, 2, 3)
+    assert np.allclose(data.train.x[1], 0.2)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "cat.heic"])
+def test_a_class_of_files_that_are_no_images_is_refused(place: Path, name: str) -> None:
+    picture(place / "own" / "cat" / "1.png", (0, 0, 0))
+    (place / "own" / "dog").mkdir()
+    (place / "own" / "dog" / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"own/dog: {name}: no image, expected files in \.bmp, "):
+        load(name="folder", path="own")
+
+
+@pytest.mark.parametrize("kind", ["folder", "npz"])
+def test_a_name_that_no_result_can_hold_is_refused_before_training(place: Path, kind: str) -> None:
+    foreign = os.fsdecode(b"J\xe9")
+    picture(place / "own" / foreign / "1.png", (0, 0, 0))
+    picture(place / "own" / "dog" / "1.png", (0, 0, 0))
+    (place / "arrays" / "clients").mkdir(parents=True)
+    np.savez(place / "arrays" / "clients" / f"{foreign}.npz", x=ROWS, y=[0, 1, 0])
+    with pytest.raises(DataError, match="a name that is not in UTF-8; rename it"):
+        load(name=kind, path={"folder": "own", "npz": "arrays"}[kind])
+
+
 def test_images_that_cannot_be_taken_are_named(place: Path) -> None:
     picture(place / "own" / "cat" / "1.png", (0, 0, 0))
     wide = picture(place / "own" / "dog" / "2.png", (0, 0, 0), (4, 2))
-    with pytest.raises(DataError, match=r"2\.png: pixels \[3, 2, 4\], expected \[3, 2, 3\] as of the first"):
+    with pytest.raises(DataError, match=r"2\.png: pixels \[2, 4\], expected \[2, 3\] as of the first"):
         load(name="folder", path="own")
     wide.write_bytes(b"\x89PNG nonsense")
     with pytest.raises(DataError, match=r"2\.png: not a readable image"):

@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 
 from fedcore.base.errors import DataError, shown
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
-from fedcore.data.readers import LARGEST, coded, read_npz, whole
+from fedcore.data.readers import LARGEST, coded, read_npz, refuse_foreign_name, whole
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
 MOST = 1_000_000
@@ -29,6 +29,8 @@ class NpzOptions(Options):
 def client_files(folder: Path) -> list[Path]:
     """Return the clients' files in client order: by id, numerically where every id is a number."""
     files = [file for file in (folder / "clients").glob("*.npz") if not file.name.startswith(".")]
+    for file in files:
+        refuse_foreign_name(file)
     codes, _ = coded([file.stem for file in files])
     return [file for _, file in sorted(zip(codes, files, strict=True))]
 

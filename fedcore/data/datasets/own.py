@@ -21,10 +21,33 @@ from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz_folder import Arrays, checked
-from fedcore.data.readers import coded, columns, namable, numbers, read_picture, read_table, reading, refuse
+from fedcore.data.readers import (
+    coded,
+    columns,
+    namable,
+    numbers,
+    read_picture,
+    read_table,
+    reading,
+    refuse,
+    refuse_foreign_name,
+)
 from fedcore.data.standardise import SCALINGS
 
-PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+PICTURES = (
+    ".bmp",
+    ".gif",
+    ".jfif",
+    ".jp2",
+    ".jpeg",
+    ".jpg",
+    ".pgm",
+    ".png",
+    ".ppm",
+    ".tif",
+    ".tiff",
+    ".webp",
+)
 
 
 class OwnOptions(Options):
@@ -111,12 +134,17 @@ def build_folder(options: OwnOptions, source: Source) -> Dataset:
 
 
 def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
-    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden."""
-    for entry in sorted(folder.iterdir()):
+    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden.
+
+    A folder that holds files alone, and no image among them, is refused.
+    """
+    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+    if entries and not any(entry.is_dir() or entry.suffix.lower() in PICTURES for entry in entries):
+        raise DataError(f"{folder}: {entries[0].name}: no image, expected files in {', '.join(PICTURES)}")
+    for entry in entries:
+        refuse_foreign_name(entry)
         place = os.path.realpath(entry)
-        if entry.name.startswith(".") or place in above:
-            continue
-        if entry.is_dir():
+        if entry.is_dir() and place not in above:
             yield from _below(entry, above | {place})
         elif entry.suffix.lower() in PICTURES:
             yield entry
@@ -313,10 +341,11 @@ def _pictures(options: TableOptions, where: str, frame: DataFrame) -> NDArray[np
         picture = cell if isinstance(cell, dict) else {"path": cell}
         path = Path(str(picture["path"] or f"{where}, row {row + 1}"))
         arrays.append(read_picture(path, options.size, picture.get("bytes")))
-        if arrays[row].shape != arrays[0].shape:
-            shape, first = (list(array.shape) for array in (arrays[row], arrays[0]))
+        if arrays[row].shape[1:] != arrays[0].shape[1:]:
+            shape, first = (list(array.shape[1:]) for array in (arrays[row], arrays[0]))
             raise DataError(f"{path}: pixels {shape}, expected {first} as of the first image, or data.size")
-    return np.stack(arrays)
+    channels = max(map(len, arrays))
+    return np.stack([np.broadcast_to(array, (channels, *array.shape[1:])) for array in arrays])
 
 
 def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
@@ -347,7 +376,7 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
     for where, frame in frames.items():
         column = frame[name]
         refuse(where, column, ~namable(column), "a whole number or a name")
-        cells += (column.astype(np.int64) if column.dtype.kind in "bf" else column).tolist()
+        cells += (column.astype(np.int64) if column.dtype.kind == "f" else column).tolist()
     codes, names = coded(cells)
     for text, twin in pairwise(sorted(names, key=lambda text: (text.strip(), len(text)))):
         for where, frame in frames.items() if text.strip() == twin.strip() else ():

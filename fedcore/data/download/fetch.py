@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from fedcore.base.errors import DataError, reason
+from fedcore.base.errors import DataError, fault_message, reason
 from fedcore.base.files import atomic, read_object, sha256_file, sha256_text, write_json
 from fedcore.base.lazy import filelock, pooch, requests
 from fedcore.data import Source
@@ -21,7 +21,7 @@ from fedcore.data.download import Declaration, File, Form, cache
 
 CHUNK = 1 << 16
 NO_CONNECTION = "no connection (is there a network?)"
-SLACK = 1.1
+SLACK, LARGEST = 1.1, 4 << 30  # of a file's size, and bytes of one that declares none
 CONNECT, READ = 10.0, 60.0  # seconds to connect, and between bytes
 ATTEMPTS, PAUSE = 4, 1.0  # of a download; the pause before the second one, in seconds, doubles with each
 ACCEPT = "FEDCORE_ACCEPT_TERMS"
@@ -116,7 +116,7 @@ def is_url(place: str) -> bool:
 
 def mirror_folder(mirror: str) -> Path:
     """Return a mirror's folder, which may be written as a ``file://`` address."""
-    return Path(mirror.removeprefix("file://")).expanduser()
+    return Path(unquote(mirror[7:]) if mirror.startswith("file://") else mirror).expanduser()
 
 
 def mirrored(file: File, mirror: str) -> Path | None:
@@ -224,20 +224,25 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
     """Write the plain content of a stored file to the cache if it is the right one; return its SHA-256."""
     if not file.sha256 and form.digest and (problem := _differs(stored, form.digest)):
         raise DataError(f"{stored}: {problem}")
+    if not file.sha256 and not form.digest and any(known.digest for known in file.forms):
+        names = ", ".join(known.name for known in file.forms if known.digest)
+        raise DataError(f"{stored}: can only be verified as {names}")
     digest = hashlib.sha256()
-    size = 0
+    size, expected = 0, file.bytes or LARGEST
     try:
         with cache.opened(stored, form.member) as content, atomic(path) as out:
             while chunk := content.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
-                if file.bytes and size > file.bytes * SLACK:
-                    raise DataError(f"{stored}: much longer than the {file.bytes:,} bytes expected")
+                if size > expected * SLACK:
+                    raise DataError(f"{stored}: much longer than the {expected:,} bytes expected")
                 out.write(chunk)
-            _check(request, file, stored, form.member, digest.hexdigest(), bool(form.digest))
+            _check(request, file, stored, form.member, digest.hexdigest())
     except KeyError:
         raise DataError(f"{stored}: no {form.member} in this archive") from None
     except cache.DAMAGE as error:
+        if fault_message(error):
+            raise
         raise DataError(f"{stored}: damaged or truncated ({reason(error)})") from None
     return digest.hexdigest()
 
@@ -249,8 +254,8 @@ def _differs(stored: Path, digest: str) -> str:
     return "" if found.startswith(expected) else f"{kind} is {found}, expected {expected}"
 
 
-def _check(request: _Request, file: File, stored: Path, member: str, sha256: str, checked: bool) -> None:
-    """Refuse content that is not the file's; ``checked`` says that the stored form was verified already."""
+def _check(request: _Request, file: File, stored: Path, member: str, sha256: str) -> None:
+    """Refuse content that is not the file's."""
     if cache.right(file, sha256, stored, member):
         return
     for name, edition in request.declaration.editions.items():
@@ -258,9 +263,6 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
             raise OtherEdition(f"{stored}: not upstream's file but the edition '{name}'")
     if file.sha256:
         raise DataError(f"{stored}: sha256 of the content is {sha256}, expected {file.sha256}")
-    if not checked and any(form.digest for form in file.forms):
-        names = ", ".join(form.name for form in file.forms if form.digest)
-        raise DataError(f"{stored}: can only be verified as {names}")
     if file.rows:
         with cache.opened(stored, member) as lines:
             rows = sum(1 for line in lines if line.strip())
@@ -271,6 +273,8 @@ def _check(request: _Request, file: File, stored: Path, member: str, sha256: str
 def _advice(request: _Request, file: File, problems: list[DataError]) -> str:
     declaration, source = request.declaration, request.source
     nowhere = f"not found in the mirror {source.mirror}" if source.mirror else "not in the cache"
+    if source.mirror and not is_url(source.mirror) and not mirror_folder(source.mirror).is_dir():
+        problems = [DataError(f"{source.mirror}: no such folder, so no mirror"), *problems]
     why = "; ".join(map(str, problems[:2])) or nowhere
     todo = ["set data.mirror, or FEDCORE_MIRROR, to a folder or URL that holds it"]
     if any(form.urls for form in file.forms):
