@@ -39,8 +39,10 @@ class Listing(Target):
         words = {(row, column): self.word(params, row, column) for row, column in cells}
         published = published_cells(sources.declared.numbers, sources.name)
         known = {key: cell.mean for key, cell in published.items()}
-        of, at = (sources.paper, sources.name), (sources.scale, params.variant)
-        lines = [(*of, *cell, word, known.get(cell), *at) for cell, word in words.items()]
+        lines = [
+            (sources.paper, sources.name, *cell, word, known.get(cell), sources.scale, params.variant)
+            for cell, word in words.items()
+        ]
         frame = pd.DataFrame(lines, columns=list(COLUMNS))
         write_grid(self.grid(sources, words, known), frame, outputs, sources.layout)
 
@@ -49,7 +51,7 @@ class Listing(Target):
     ) -> Grid:
         """Lay the table out: the word of each cell, and the number that is published for some."""
         columns = self.columns(sources.params)
-        at = (sources.scale, sources.params.variant) if self.scaled else ()
+        scale_and_variant = (sources.scale, sources.params.variant) if self.scaled else ()
 
         def printed(cell: Cell) -> PrintedCell:
             return PrintedCell(words.get(cell, ""), published=f"{known[cell]:g}" if cell in known else "")
@@ -61,7 +63,9 @@ class Listing(Target):
                 (label, tuple(printed((row, column.key)) for column in columns))
                 for row, label in self.row_labels(sources.params).items()
             ),
-            caption=captions.compose((f"{self.title}.", self.note), self.published, sources.declared, *at),
+            caption=captions.compose(
+                (f"{self.title}.", self.note), self.published, sources.declared, *scale_and_variant
+            ),
             corner=self.heading,
             words=True,
         )

@@ -37,7 +37,8 @@ def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
     lines, rows = [], []
     for way, (before, after) in {**_ways(plan, scores), **_fewer_trials(plan)}.items():
         before, after = before.dropna().align(after.dropna(), join="inner")
-        tau, up = _tau(before, after), after.rank() - before.rank()
+        tau = _tau(before, after)
+        up = after.rank() - before.rank()
         lines += [(way, "tau", tau, len(up)), *((way, name, value, None) for name, value in after.items())]
         best = "; ".join(plan.labels[str(name)] for name in after.nlargest(BEST).index)
         most = str(up.abs().idxmax())

@@ -264,9 +264,10 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
     at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
     tried = [(cell[0], gone > 0) for cell, trials in plan.measured(TRIALS).items() for gone, *_ in trials]
-    runs = (pd.DataFrame(tried, columns=["method", "diverged"]), run_scores)
-    diverged = [frame.groupby("method")["diverged"].mean() for frame in runs]
-    lines, ran = [], {*run_scores["method"]}
+    trial_scores = pd.DataFrame(tried, columns=["method", "diverged"])
+    diverged = [frame.groupby("method")["diverged"].mean() for frame in (trial_scores, run_scores)]
+    lines = []
+    ran = {*run_scores["method"]}
     shown = [name for name in plan.labels if name in ran or name not in plan.controls]
     shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
     for name in shown:

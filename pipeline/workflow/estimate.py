@@ -118,9 +118,11 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     """Return what the run of a resolved specification and its recipe asks for."""
     size = size_of(canonical_json(spec["data"]))
     network = network_of(canonical_json(spec["model"]), size)
-    training, rounds = spec["training"], spec["training"]["rounds"]
-    rows, (clients, cohort) = _row_counts(spec["partition"], size), _federation(spec, size)
-    schedule, extra = recipe.schedule, recipe.work(rows.validation)
+    training, schedule = spec["training"], recipe.schedule
+    rounds = training["rounds"]
+    rows = _row_counts(spec["partition"], size)
+    clients, cohort = _federation(spec, size)
+    extra = recipe.work(rows.validation)
     share = rows.trained / clients * (1 if schedule.federated else cohort)
     batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
     trainings = _trainings(spec, schedule, cohort)
@@ -153,8 +155,8 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     }
     models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
     memory = _memory_mb(spec, 2 * size.rows * network.width + models * network.parameters)
-    operations, like = 6 * batch * (network.dense + network.shared), _like(spec, recipe, rows.validation)
-    return Demand(work, like, memory, operations, size is not UNKNOWN)
+    operations = 6 * batch * (network.dense + network.shared)
+    return Demand(work, _like(spec, recipe, rows.validation), memory, operations, size is not UNKNOWN)
 
 
 class RowCounts(NamedTuple):

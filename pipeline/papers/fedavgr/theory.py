@@ -43,17 +43,21 @@ def sides(pop: Population, n: int, even: bool = False, guess: bool = False) -> S
     """
     shares = np.ones(pop.clients) if even else 1 / np.arange(1, pop.clients + 1)
     sizes = np.round(n * shares / shares.sum()).astype(np.int64)
-    total, rng = int(sizes.sum()), np.random.default_rng([pop.seed, *sizes])
+    total = int(sizes.sum())
+    rng = np.random.default_rng([pop.seed, *sizes])
     p = np.full(pop.clients, 1 / pop.clients)
     estimated = np.sqrt(sizes) / np.sqrt(sizes).sum() if guess else p
-    counts, share = pop.sample(sizes, rng), estimated / sizes
+    counts = pop.sample(sizes, rng)
+    share = estimated / sizes
     errors = _decomposition(pop, counts, sizes, p, estimated)
     guessed, given, pooled = _complexities(pop, counts, share, p / sizes)
     phi, one_row = _deviation(pop, counts, share, errors.phi_by_model, rng)
     of_losses, of_models = _rademacher(pop, counts, share, rng)
-    discrepancy, discrepancies, largest = errors.discrepancy, errors.discrepancies, pop.largest
-    skewness, steep = total * (np.square(estimated) / sizes).sum(), np.sqrt(2) * pop.steepness
-    factor, log_term = 4 * np.sqrt(2) * steep, np.log(2 / populations.DELTA) / 2
+    discrepancy, discrepancies = errors.discrepancy, errors.discrepancies
+    largest, steep = pop.largest, np.sqrt(2) * pop.steepness
+    factor = 4 * np.sqrt(2) * steep
+    skewness = total * (np.square(estimated) / sizes).sum()
+    log_term = np.log(2 / populations.DELTA) / 2
     uneven = np.sqrt(skewness * log_term / total)
     g1 = discrepancy + guessed + np.sqrt(skewness / total)
     g3 = p @ (discrepancies + 1 / np.sqrt(sizes)) + given

@@ -120,11 +120,15 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
         What was measured [rounds], each the largest over a round's steps; what the constants are made of; the
         method's models [rounds + 1, copies, classes, d].
     """
-    training, rng, clients = run.spec["training"], np.random.default_rng(0), clients_of(run)
-    rows, count, steps = np.stack([x for x, _ in clients]), len(clients), training["local_steps"]
+    training, clients = run.spec["training"], clients_of(run)
+    steps, count = training["local_steps"], len(clients)
+    rng = np.random.default_rng(0)
+    rows = np.stack([x for x, _ in clients])
     hot = np.eye(starts.shape[1])[np.stack([y for _, y in clients])]
-    means, others = rows.mean(axis=1), (1 - np.eye(count)) / (count - 1)
-    heads, path, measured, tau = np.stack([starts] * 3), [starts], [], 0.0
+    means = rows.mean(axis=1)
+    others = (1 - np.eye(count)) / (count - 1)
+    heads = np.stack([starts] * 3)
+    path, measured, tau = [starts], [], 0.0
     maps = np.einsum("rci,ni->rnc", starts, means)
     for done in range(training["rounds"]):
         heads[RESTARTED] = heads[METHOD]
@@ -157,7 +161,8 @@ def _gradients(
     ``others`` [N, N] takes means over the other clients; ``goals`` are those of their maps.
     """
     training, weight = run.spec["training"], float(run.spec["algorithm"].get("lambda", 0.0))
-    batch, client_index = min(training["batch_size"], rows.shape[1]), np.arange(len(rows))[:, None]
+    batch = min(training["batch_size"], rows.shape[1])
+    client_index = np.arange(len(rows))[:, None]
     picked = rng.random((models.shape[1], *rows.shape[:2])).argsort(axis=-1)[..., :batch]
     x, y = rows[client_index, picked], hot[client_index, picked]
     batch_means = x.mean(axis=2)
