@@ -187,8 +187,8 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     changes = ", ".join(f"{key} is {value}" for key, value in space.section.changes.items())
     notes = [f"All runs differ from the table's: {changes}."] if changes else []
     notes += ["Claims are judged on what was run here."] if IN_PART in {*numbers["row"]} else []
-    by_place = {name: f"reading {place}" for place, name in enumerate(nearest(numbers, len(lines)), 1)}
-    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers, by_place)])
+    by_rank = {name: f"reading {rank}" for rank, name in enumerate(nearest(numbers, len(lines)), 1)}
+    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers, by_rank)])
 
 
 def _distance(name: str, frame: DataFrame, by_seed: bool) -> dict[str, Any]:
@@ -313,8 +313,8 @@ def _draw_distances(axes: Axes, order: DataFrame, lacking: Iterable[int], marks:
     for x, words in marks.items():
         # Points rise to the right: none is to the upper left or lower right of another.
         rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": edge}
-        axes.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **place, fontsize=figures.SMALL)
+        text_style: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": edge}
+        axes.annotate(words, (x, order["mean"][x]), (rise / 2, rise), **text_style, fontsize=figures.SMALL)
 
 
 def _draw_choices(axes: Axes, order: DataFrame, space: Space, parts: Series[float]) -> None:

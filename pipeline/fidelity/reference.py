@@ -94,8 +94,8 @@ def _lacking(sources: Sources, folders: set[str]) -> str:
 def _report(sources: Sources, folder: Path) -> list[Path]:
     """Write a report unless the same one, but for its drawing and the commit that it names, is there."""
     target = sources.target
-    with TemporaryDirectory() as place:
-        outputs = target.paths(Path(place), sources.name)
+    with TemporaryDirectory() as scratch:
+        outputs = target.paths(Path(scratch), sources.name)
         sources.build(outputs)
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in target.kept}
     paths = target.paths(folder / sources.paper, sources.name)

@@ -295,8 +295,8 @@ def draw_claims(claims_by_kind: DataFrame) -> Figure:
     for container in bars:
         axes.bar_label(container, label_type="center", fmt=lambda width: f"{width:.0f}" if width > 1 else "")
         for bar in (bar for bar in container if bar.get_width() == 1):
-            place: Any = {"ha": "center", "va": "bottom", "fontsize": figures.SMALL}
-            axes.text(bar.get_x() + 0.5, bar.get_y(), "1", **place)
+            text: Any = {"ha": "center", "va": "bottom", "fontsize": figures.SMALL}
+            axes.text(bar.get_x() + 0.5, bar.get_y(), "1", **text)
     axes.set(xlabel="claims of the paper", ylabel="")
     axes.invert_yaxis()
     axes.grid(visible=False)

@@ -19,7 +19,7 @@ from pipeline.reports.standings import standings
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
 
-def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setting]) -> dict[str, Target]:
+def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Setting]) -> dict[str, Target]:
     """Return a benchmark's reports, or raise SpecError if a method or data set that it names isn't there."""
     benchmark = params.benchmark
     assert benchmark is not None
@@ -27,7 +27,7 @@ def benchmark_targets(name: str, params: StudyParams, places: Mapping[str, Setti
     named, methods = params.report.labels, params.algorithms.items()
     labels = {key: named.get(key) or style.label(method.name or key) for key, method in methods}
     labels |= {key: named.get(key, f"{labels[benchmark.base]}: {key}") for key in params.report.controls}
-    plan = Plan(name, params, benchmark, places, labels)
+    plan = Plan(name, params, benchmark, settings, labels)
     count, seeds = params.tune.trials or 0, (benchmark.seed, *benchmark.seeds)
     numbers = {cell: [*range(count)] for cell in plan.cells}
     reports: dict[str, Target] = {TRIALS: trials(plan, "Trials", numbers, seeds[:1])}

@@ -43,22 +43,22 @@ def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> 
 
 def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers."""
-    params, settings = plan.params, plan.places.items()
+    params, settings = plan.params, plan.settings.items()
     shares = {
-        place: dict(setting.changes).get("participation.fraction")
+        key: dict(setting.changes).get("participation.fraction")
         or params.datasets[setting.dataset].fraction
         or params.regimes[setting.regime].fraction
-        for place, setting in settings
+        for key, setting in settings
     }
     kinds = {
-        f"skew: {kind.replace('_', ' ')}": [place for place, setting in settings if setting.dataset in names]
+        f"skew: {kind.replace('_', ' ')}": [key for key, setting in settings if setting.dataset in names]
         for kind, names in plan.benchmark.kinds.items()
     }
     cases = {
         "in general": ([*shares], "board"),
-        **{case: (places, "kinds.svg") for case, places in kinds.items()},
-        "all clients in each round": ([place for place, share in shares.items() if share == 1], "matrix"),
-        "some clients in each round": ([place for place, share in shares.items() if share < 1], "matrix"),
+        **{case: (keys, "kinds.svg") for case, keys in kinds.items()},
+        "all clients in each round": ([key for key, share in shares.items() if share == 1], "matrix"),
+        "some clients in each round": ([key for key, share in shares.items() if share < 1], "matrix"),
         STATELESS: ([*shares], "board"),
     }
     return {case: group for case, group in cases.items() if group[0]}
@@ -67,15 +67,15 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
 def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
     runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
-    for case, (places, evidence) in _groups(plan).items():
+    for case, (keys, evidence) in _groups(plan).items():
         tried = (name for name in plan.contenders[1:] if case != STATELESS or name not in state)
-        there = runs[runs["workload"].isin(places)]
-        judged = [_judged((case, name), plan, there, name, base) for name in tried]
+        case_runs = runs[runs["workload"].isin(keys)]
+        judged = [_judged((case, name), plan, case_runs, name, base) for name in tried]
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
         verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
         sets = max((line["n"] for line in tested), default=0)
-        texts = [_advice(plan, tested, sets, there)]
+        texts = [_advice(plan, tested, sets, case_runs)]
         for group in verdicts.values():
             pairs = ((line["column"], with_interval(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
@@ -142,7 +142,9 @@ def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
         grounds = {ground: runs[runs["dataset"].isin(head.ground) == (ground == "own")] for ground in GROUNDS}
         for base in head.above:
             row = f"{paper}-{base}"
-            judged = [_judged((row, key), plan, there, head.method, base) for key, there in grounds.items()]
+            judged = [
+                _judged((row, key), plan, on_ground, head.method, base) for key, on_ground in grounds.items()
+            ]
             lines += judged
             label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
             rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))

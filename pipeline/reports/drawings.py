@@ -182,10 +182,10 @@ class Curves(Target):
         ends = {"low": frame["mean"] - spread, "high": frame["mean"] + spread}
         frame = frame.assign(**{name: end.clip(0, 100) if share else end for name, end in ends.items()})
         figure, panels = figures.lines(frame, self.panels, legend, height, across, sharex=self.shared)
-        for place, (panel, axes) in enumerate(panels.items()):
+        for index, (panel, axes) in enumerate(panels.items()):
             axes.set(
-                xlabel=self.horizontal if place + across >= len(panels) else "",
-                ylabel="" if place % across else self.axis,
+                xlabel=self.horizontal if index + across >= len(panels) else "",
+                ylabel="" if index % across else self.axis,
             )
             rows = {*frame[frame["column"] == panel]["row"]}
             for row, at, mean in shown:

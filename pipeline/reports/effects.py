@@ -104,8 +104,8 @@ def bootstrap(nested: Sequence[Sequence[Values]], draws: int = DRAWS, seed: int 
         at = np.nonzero(picked == number)
         which = rng.integers(len(workloads), size=(len(at[0]), len(workloads)), dtype=SMALL)
         drawn = np.empty(which.shape)
-        for place, runs in enumerate(workloads):
-            chosen = which == place
+        for index, runs in enumerate(workloads):
+            chosen = which == index
             size = (int(chosen.sum()), len(runs))
             drawn[chosen] = runs[rng.integers(len(runs), size=size, dtype=SMALL)].mean(axis=1)
         means[at] = drawn.mean(axis=1)
@@ -152,7 +152,7 @@ def expected_best(values: Sequence[float], trials: int) -> float:
     formula of Dodge et al. (EMNLP 2019) is its biased form.
     """
     ordered, ways = sorted(values), comb(len(values), trials)
-    return sum(comb(place, trials - 1) / ways * value for place, value in enumerate(ordered))
+    return sum(comb(index, trials - 1) / ways * value for index, value in enumerate(ordered))
 
 
 def profiles(scores: DataFrame, ratios: Sequence[float]) -> DataFrame:

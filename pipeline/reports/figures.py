@@ -194,7 +194,7 @@ def curves(
 
 
 def legend(
-    place: Figure | Axes, known: Mapping[str, Look], across: int = 0, filled: bool = True, **options: Any
+    parent: Figure | Axes, known: Mapping[str, Look], across: int = 0, filled: bool = True, **options: Any
 ) -> None:
     """Say what colours, markers and lines mean: above the panels, or where ``loc`` says."""
     handles = []
@@ -203,11 +203,11 @@ def legend(
         drawn: Any = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "fillstyle": fill}
         handles.append(matplotlib.lines.Line2D([], [], label=look.label or name, **drawn))
     widths = [LETTER * len(look.label or name) + 0.5 for name, look in known.items()]
-    room = place.figure.bbox.width / place.figure.dpi
+    room = parent.figure.bbox.width / parent.figure.dpi
     even = (ceil(len(known) / rows) for rows in range(1, len(known) + 1))
     fits = (count for count in even if sum(map(max, np.array_split(widths, count))) <= room)
     columns = across or next(fits, 1)
-    place.legend(handles=handles, ncols=columns, **{"loc": "outside upper center"} | options)
+    parent.legend(handles=handles, ncols=columns, **{"loc": "outside upper center"} | options)
 
 
 def methods(axes: Axes, known: Mapping[str, Look], **options: Any) -> None:

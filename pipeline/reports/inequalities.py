@@ -124,7 +124,7 @@ def draw(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
     edge = ratios[ratios > 0].min(initial=1.0) / 2
     height = min(figures.HIGHEST, 0.5 + (0.35 + 0.14 * len(rows)) * ceil(len(titles) / 2))
     figure, panels = figures.panels(titles, height, 2, sharex=True, sharey=True)
-    for place, (column, axes) in enumerate(panels.items()):
+    for index, (column, axes) in enumerate(panels.items()):
         axes.axvline(1, color="0.4", linewidth=0.8)
         for y, row in enumerate(rows):
             dots = drawn[(drawn["row"] == row) & (drawn["column"] == column)]
@@ -140,7 +140,7 @@ def draw(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
                 axes.scatter(mean, part["level"], facecolors=faces, edgecolors=look, **shape)
         axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5), xlim=(edge, None))
         axes.set_yticks(range(len(rows)), [*rows], fontsize=figures.SMALL)
-        last = place >= len(panels) - 2
+        last = index >= len(panels) - 2
         axes.set_xlabel("left side / right side" if last else "")
-        axes.tick_params(labelbottom=last, labelleft=place % 2 == 0)
+        axes.tick_params(labelbottom=last, labelleft=index % 2 == 0)
     return figure

@@ -51,7 +51,7 @@ class Ranking:
             return []
         spans: list[tuple[int, int]] = []
         for first, low in enumerate(means):
-            last = max(place for place, high in enumerate(means) if high - low < self.difference)
+            last = max(index for index, high in enumerate(means) if high - low < self.difference)
             if last > first and not any(last <= end for _, end in spans):
                 spans.append((first, last))
         return [tuple(means.index[first : last + 1]) for first, last in spans]
@@ -201,13 +201,13 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
         axes.text(rank, 0.25, str(rank), ha="center", va="bottom")
     bars = ranked.groups()
     top = -0.35 - 0.22 * len(bars)
-    for place, group in enumerate(bars):
+    for index, group in enumerate(bars):
         first, last = means[group[0]] - 0.04, means[group[-1]] + 0.04
-        axes.hlines(-0.28 - 0.22 * place, first, last, color="black", linewidth=2.5)
+        axes.hlines(-0.28 - 0.22 * index, first, last, color="black", linewidth=2.5)
     looks = style.looks(map(str, means.index))
-    for place, (name, look) in enumerate(looks.items()):
-        mean, left = means[name], place < half
-        y = top - 0.45 * ((place if left else most - 1 - place) + 0.5)
+    for index, (name, look) in enumerate(looks.items()):
+        mean, left = means[name], index < half
+        y = top - 0.45 * ((index if left else most - 1 - index) + 0.5)
         edge = 1 - 0.04 * most if left else most + 0.04 * most
         axes.plot([mean, mean, edge], [0, y, y], color=look.colour, linewidth=0.8, linestyle=look.line)
         axes.plot(mean, 0, look.marker, color=look.colour, clip_on=False, zorder=3)

@@ -46,7 +46,7 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
 
     It raises DataError with the runs or partitions that are changed, damaged or incomplete, and the reasons.
     """
-    _refuse(*dict.fromkeys(root / place for run in runs for place in (run.partition, run.folder)))
+    _refuse(*dict.fromkeys(root / folder for run in runs for folder in (run.partition, run.folder)))
 
 
 def _refuse(*folders: Path) -> None:

@@ -75,8 +75,8 @@ def _at_cost(plan: Plan, scores: DataFrame, key: str) -> DataFrame:
     runs = zip(scores["workload"], scores["seed"], scores[key], scores["curve"], strict=True)
     late = plan.benchmark.late
     at_cost = [
-        late_mean(curve, late, min(1.0, spent[place, seed] / cost) if cost else 1.0)
-        for place, seed, cost, curve in runs
+        late_mean(curve, late, min(1.0, spent[setting, seed] / cost) if cost else 1.0)
+        for setting, seed, cost, curve in runs
     ]
     return scores.assign(score=at_cost)
 
@@ -151,8 +151,14 @@ def _contrast(plus: Series[float], minus: Series[float]) -> effects.Effect | Non
 
 def _mean_trials(plan: Plan) -> DataFrame:
     lines = [
-        (method, plan.dataset(place), place, plan.benchmark.seed, np.mean([mean for _, mean, _ in trials]))
-        for (method, place), trials in plan.measured(TRIALS).items()
+        (
+            method,
+            plan.dataset(setting),
+            setting,
+            plan.benchmark.seed,
+            np.mean([mean for _, mean, _ in trials]),
+        )
+        for (method, setting), trials in plan.measured(TRIALS).items()
         if len(trials) == plan.params.tune.trials
     ]
     return pd.DataFrame(lines, columns=["method", *RUN, "score"])

@@ -167,8 +167,8 @@ def _said(plan: Plan, run_scores: DataFrame) -> BoardContent:
 def edges(plan: Plan) -> DataFrame:
     """Return a line a value chosen of a range: ``method``, ``key``, and ``end``, the one nearby, if any."""
     lines = []
-    for (method, place), number in plan.winners.items():
-        values, trials = plan.tried(method, place)
+    for (method, setting), number in plan.winners.items():
+        values, trials = plan.tried(method, setting)
         for key, domain in values.items():
             if isinstance(domain, Range):
                 points = (domain.low, domain.high, trials[number][key])
@@ -201,7 +201,7 @@ def _saturated(plan: Plan, run_scores: DataFrame) -> str:
     for name, changes in plan.controls.items():
         if name in mean and any(isinstance(c, TimesParams) and c.times < 1 for c in changes.values()):
             gaps = (mean[name] - mean[plan.benchmark.base]).dropna().round(DIGITS)
-            where = [str(place) for place in gaps.index[gaps >= 0]]
+            where = [str(setting) for setting in gaps.index[gaps >= 0]]
             count = f"{len(where)} of {len(gaps)}: {', '.join(where)}"
             text += f" {plan.labels[name]} is not below the base in {count}." if where else ""
     return text
@@ -218,8 +218,8 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> DataFrame:
     lines = [
         {
             "method": method,
-            "workload": place,
-            "dataset": plan.dataset(place),
+            "workload": setting,
+            "dataset": plan.dataset(setting),
             "seed": facts.run.seed,
             "score": late_mean(curve(facts), plan.benchmark.late),
             "curve": curve(facts),
@@ -228,7 +228,7 @@ def scores(plan: Plan, cells: Mapping[Cell, tuple[RunFacts, ...]]) -> DataFrame:
             "diverged": facts.diverged,
             "keeps": facts.run.recipe.work(0).held > 0,
         }
-        for (method, place), runs in cells.items()
+        for (method, setting), runs in cells.items()
         for facts in runs
         if facts.summary is not None
     ]
@@ -303,11 +303,11 @@ def expected(plan: Plan) -> DataFrame:
     competing = [cell for cell in plan.cells if cell[0] not in plan.controls]
     measured = plan.measured(TRIALS)
     whole = {cell: measured[cell] for cell in competing if len(measured.get(cell, ())) == len(numbers)}
-    lacking = {place for method, place in competing if (method, place) not in whole}
+    lacking = {setting for method, setting in competing if (method, setting) not in whole}
     lines = [
-        (method, plan.dataset(place), place, *(effects.expected_best(means, n) for n in numbers))
-        for (method, place), trials in whole.items()
-        if place not in lacking and (means := [mean for _, mean, _ in trials])
+        (method, plan.dataset(setting), setting, *(effects.expected_best(means, n) for n in numbers))
+        for (method, setting), trials in whole.items()
+        if setting not in lacking and (means := [mean for _, mean, _ in trials])
     ]
     keys = ["method", "dataset", "workload"]
     best = pd.DataFrame(lines, columns=[*keys, *numbers]).set_index(keys)
@@ -317,14 +317,14 @@ def expected(plan: Plan) -> DataFrame:
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
-    sets = {place: plan.places[place].dataset for _, place in inputs.cells}
-    by_kind = {kind: [place for place, key in sets.items() if key in names] for kind, names in kinds.items()}
-    groups = {kind.replace("_", " "): places for kind, places in by_kind.items() if places}
+    sets = {setting: plan.settings[setting].dataset for _, setting in inputs.cells}
+    by_kind = {kind: [key for key, name in sets.items() if name in names] for kind, names in kinds.items()}
+    groups = {kind.replace("_", " "): keys for kind, keys in by_kind.items() if keys}
     run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
     order = [*reversed(found_effects(plan, run_scores))]
     found = {
-        group: found_effects(plan, run_scores[run_scores["workload"].isin(places)])
-        for group, places in groups.items()
+        group: found_effects(plan, run_scores[run_scores["workload"].isin(keys)])
+        for group, keys in groups.items()
     }
     far = any(
         max(-one.low, one.high) > 5 * LINEAR for effects_of in found.values() for one in effects_of.values()
@@ -337,10 +337,10 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
         panels[0].minorticks_off()
     lines = []
-    for axes, (group, places) in zip(panels, groups.items(), strict=True):
+    for axes, (group, keys) in zip(panels, groups.items(), strict=True):
         axes.axvspan(-margin, margin, color="0.9")
         axes.axvline(0, color="0.5", linewidth=0.8)
-        count = len({plan.dataset(place) for place in places})
+        count = len({plan.dataset(key) for key in keys})
         about = f"skew:\n{textwrap.fill(group, LETTERS)}\nn = {count}"
         axes.set_title(about if group else "")
         axes.tick_params("x", rotation=90 if len(groups) > 4 else 0)
@@ -399,9 +399,9 @@ def _steps(plan: Plan, frame: DataFrame, labels: tuple[str, str], note: str, **l
         named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."
     looks = style.distinct(style.looks(named))
     step = ceil(len(frame.columns) / figures.MARKS)
-    for place, (name, look) in enumerate(looks.items()):
+    for index, (name, look) in enumerate(looks.items()):
         (line,) = axes.plot(frame.columns, frame.loc[name], look.line, color=look.colour, **look_of)
-        line.set(marker=look.marker, markevery=(place * step // len(looks), step))
+        line.set(marker=look.marker, markevery=(index * step // len(looks), step))
     axes.set(xlabel=labels[0], ylabel=labels[1])
     if looks:
         figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})

@@ -52,12 +52,12 @@ METRICS = {
 def study_paper(file: str, params: StudyParams) -> Paper:
     """Return a study's targets, or raise StudyError with file and key if the grid or a variant is wrong."""
     try:
-        places = settings(params)
-        _refuse_unused(params, places)
-        targets = _targets(_Design(params, METRICS[params.report.metric], rows(params), places))
+        by_key = settings(params)
+        _refuse_unused(params, by_key)
+        targets = _targets(_Design(params, METRICS[params.report.metric], rows(params), by_key))
         if params.benchmark:
             kept = {PARTITION + "s": targets[PARTITION + "s"]}
-            targets = kept | benchmark.benchmark_targets(Path(file).stem, params, places)
+            targets = kept | benchmark.benchmark_targets(Path(file).stem, params, by_key)
     except SpecError as error:
         raise StudyError(f"{file}: {error}") from None
     shown = (*params.report.show, *tuned(params))
@@ -72,7 +72,7 @@ def study_paper(file: str, params: StudyParams) -> Paper:
     )
 
 
-def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
+def _refuse_unused(params: StudyParams, by_key: Mapping[str, Setting]) -> None:
     """Refuse keys that would change nothing."""
     splits = [
         (f"datasets.{name}.splits.{split}", split, section.model_extra or {})
@@ -81,7 +81,7 @@ def _refuse_unused(params: StudyParams, places: Mapping[str, Setting]) -> None:
     ]
     named = {**params.regimes, **params.datasets, **{split: section for _, split, section in splits}}
     for number, entry in enumerate(params.chosen):
-        require_known(f"chosen.{number}.at", entry.at, {**named, **places})
+        require_known(f"chosen.{number}.at", entry.at, {**named, **by_key})
         require_known(f"chosen.{number}.of", entry.of or "", {**params.algorithms, "": None})
     report = params.report
     sides = {name: client for client, servers in report.factorial.items() for name in (client, *servers)}
@@ -103,7 +103,7 @@ class _Design:
     params: StudyParams
     metric: Metric
     methods: Mapping[str, Variation]
-    places: Mapping[str, Setting]
+    settings: Mapping[str, Setting]
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -111,18 +111,18 @@ class _Design:
 
     @cached_property
     def headings(self) -> dict[str, str]:
-        return {key: f"{place.group} {place.label}" for key, place in self.places.items()}
+        return {key: f"{setting.group} {setting.label}" for key, setting in self.settings.items()}
 
     def dataset(self, row: str, column: str) -> str:
-        name = self.places[column].dataset
+        name = self.settings[column].dataset
         return self.params.report.labels.get(name, name)
 
     def query(self, row: str, column: str) -> Query:
-        return self.places[column].query(self.methods[row], *self.metric.changes)
+        return self.settings[column].query(self.methods[row], *self.metric.changes)
 
     def candidate(self, params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
         plain = Variation(search.label, search.method, (*held_out(params), *choice.items()))
-        return replace(self.places[column].query(plain, *self.metric.changes), seeds=seeds(params))
+        return replace(self.settings[column].query(plain, *self.metric.changes), seeds=seeds(params))
 
     def measure(self, facts: RunFacts, column: str) -> float | None:
         untrained = facts.diverged and self.params.report.diverged == "untrained"
@@ -138,7 +138,7 @@ def _targets(design: _Design) -> dict[str, Target]:
         "ranks": ranks.summary(
             replace(table, published="Mean ranks"),
             title="Ranks of the methods in each column, 1 being the best",
-            dataset={key: data_set(design.params, place) for key, place in design.places.items()},
+            dataset={key: data_set(design.params, setting) for key, setting in design.settings.items()},
         ),
         "cost": _cost(design),
         "partitions": _partitions(design),
@@ -151,7 +151,7 @@ def _table(design: _Design) -> Table:
     return Table(
         title=f"{title} {metric.label.capitalize()}" if title.endswith("?") else f"{title}: {metric.label}",
         published="Table",
-        columns=lambda params: tuple(Column(key, at.label, at.group) for key, at in design.places.items()),
+        columns=lambda params: tuple(Column(c.key, c.label, c.group) for c in design.settings.values()),
         rows=lambda params: design.names,
         query=design.query,
         measure=design.measure,
@@ -166,14 +166,14 @@ def _table(design: _Design) -> Table:
 
 
 def _curves(design: _Design) -> Curves:
-    places, names, metric = design.places, design.names, design.metric
+    keys, names, metric = [*design.settings], design.names, design.metric
     return Curves(
         title=f"{metric.label.capitalize()} over rounds",
         published="Curves",
         panels=design.headings,
-        across=min(2, len(places)),
+        across=min(2, len(keys)),
         rows=lambda params: names,
-        queries=lambda params: {(row, key): design.query(row, key) for key in places for row in names},
+        queries=lambda params: {(row, key): design.query(row, key) for key in keys for row in names},
         metric=metric.column,
         factor=metric.factor,
         axis=metric.label + (metric.sign and f" ({metric.sign})"),
@@ -182,14 +182,14 @@ def _curves(design: _Design) -> Curves:
 
 def _cost(design: _Design) -> Cost:
     params, report, metric = design.params, design.params.report, design.metric
-    base, settings = _base(params), {key: (at.group, at.label) for key, at in design.places.items()}
+    base, labels = _base(params), {key: (c.group, c.label) for key, c in design.settings.items()}
     first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
     ends = f"the {metric.label} with which {first} ends at the same seed"
     reached = f"a {metric.label} of {report.target:g}" if report.target else ends
     return Cost(
         title=f"Rounds and traffic until {reached}",
         published="Cost",
-        columns=lambda params: cost.columns(settings),
+        columns=lambda params: cost.columns(labels),
         rows=lambda params: design.names,
         query=lambda row, column: design.query(row, cost.split(column)[1]),
         dataset=lambda row, column: design.dataset(row, cost.split(column)[1]),
@@ -211,7 +211,7 @@ def _partitions(design: _Design) -> Drawing:
         title="Who holds which labels, at the first seed",
         published="Partitions",
         queries=lambda params: {
-            (PARTITION, key): replace(design.query(first, key), seeds=seed) for key in design.places
+            (PARTITION, key): replace(design.query(first, key), seeds=seed) for key in design.settings
         },
         draw=partial(_draw_partitions, design.headings),
         rows=lambda params: {PARTITION: "Partition"},

@@ -32,9 +32,9 @@ class Look:
 SPARE_COLOURS = (BLUE, "#8C6D1F", "#6A51A3", "#7F7F7F")
 LINES: tuple[Line, ...] = (":", "-", "-.", "--")
 SPARE = tuple(
-    Look("", colour, marker, LINES[(first + place) % len(LINES)])
+    Look("", colour, marker, LINES[(first + index) % len(LINES)])
     for first in range(len(LINES))
-    for place, (colour, marker) in enumerate(zip(SPARE_COLOURS, "X<>h", strict=True))
+    for index, (colour, marker) in enumerate(zip(SPARE_COLOURS, "X<>h", strict=True))
 )
 
 

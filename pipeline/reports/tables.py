@@ -142,9 +142,9 @@ def tidy(
     lines = []
     for cell, runs in cells.items():
         beside = cell if table.beside_cell is None else table.beside_cell(*cell)
-        place = {"paper": paper, "target": target, "row": cell[0], "column": cell[1]}
+        key = {"paper": paper, "target": target, "row": cell[0], "column": cell[1]}
         published_cell = published_cells.get(beside, Published())
-        lines.append(place | _line(table, cell[1], runs, published_cell, before.get(cell, {})))
+        lines.append(key | _line(table, cell[1], runs, published_cell, before.get(cell, {})))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, compared_in(frame, table, columns))
     return frame if table.relative is None else table.relative(frame)

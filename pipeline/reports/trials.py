@@ -37,7 +37,7 @@ class Plan:
     name: str
     params: StudyParams
     benchmark: BenchmarkParams
-    places: Mapping[str, Setting]
+    settings: Mapping[str, Setting]
     labels: Mapping[str, str]
 
     @property
@@ -60,8 +60,10 @@ class Plan:
     @cached_property
     def cells(self) -> list[Cell]:
         """Each method with each setting in which it runs."""
-        omitted = {key: self.benchmark.omit.get(setting.dataset, ()) for key, setting in self.places.items()}
-        return [(key, place) for key in self.labels for place in self.places if key not in omitted[place]]
+        omitted = {
+            key: self.benchmark.omit.get(setting.dataset, ()) for key, setting in self.settings.items()
+        }
+        return [(name, key) for name in self.labels for key in self.settings if name not in omitted[key]]
 
     @cached_property
     def rows(self) -> dict[str, str]:
@@ -73,26 +75,26 @@ class Plan:
         entries |= {key: [entries[self.benchmark.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
 
-    def tried(self, method: str, place: str) -> tuple[Tried, list[Choice]]:
+    def tried(self, method: str, setting: str) -> tuple[Tried, list[Choice]]:
         """Return what is searched of a method in a setting, and its trials by number."""
-        dataset, control = self.places[place].dataset, self.controls.get(method, {})
+        dataset, control = self.settings[setting].dataset, self.controls.get(method, {})
         values = tried(self.params, self.benchmark.base if control else method, dataset)
         return values, candidates(self.params.tune, values, f"{dataset}{control.get(DRAW, '')}")
 
-    def query(self, method: str, place: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
+    def query(self, method: str, setting: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
-        setting, control = self.places[place], self.controls.get(method, {})
-        trial = self.tried(method, place)[1][number]
+        declared, control = self.settings[setting], self.controls.get(method, {})
+        trial = self.tried(method, setting)[1][number]
         method = self.benchmark.base if control else method
         measured = () if seeds is None else held_out(self.params)
-        changes = (*setting.changes, *measured, *trial.items())
-        query = Query(setting.regime, setting.dataset, setting.split, method, changes, seeds, setting.key)
+        changes = (*declared.changes, *measured, *trial.items())
+        query = Query(declared.regime, declared.dataset, declared.split, method, changes, seeds, declared.key)
         more = ((key, _applied(change, key, self.params, query)) for key, change in control.items())
         return replace(query, changes=(*changes, *(pair for pair in more if pair[0] != DRAW)))
 
-    def dataset(self, place: str) -> str:
+    def dataset(self, setting: str) -> str:
         """Return the data set of a setting, the unit of inference."""
-        return data_set(self.params, self.places[place])
+        return data_set(self.params, self.settings[setting])
 
     def measured(self, stage: str) -> dict[Cell, tuple[tuple[int, float, int], ...]]:
         """Return (diverged runs, mean, number) of each cell's trials that have all of their runs.
@@ -113,10 +115,10 @@ class Plan:
             }
         methods = {row: method for method, row in self.rows.items()}
         cells: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
-        for (row, place), line in lines.items():
+        for (row, setting), line in lines.items():
             begin, _, number = row.rpartition("-")
             if begin in methods:
-                cells[methods[begin], place] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
+                cells[methods[begin], setting] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
         return cells
 
     @cached_property
@@ -171,7 +173,7 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells:
     return Stage(
         title=title,
         published=title.partition(":")[0],
-        columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in plan.places.items()),
+        columns=lambda params: tuple(Column(key, col.label, col.group) for key, col in plan.settings.items()),
         rows=lambda params: names,
         queries=lambda params: cells,
         measure=lambda facts, column: late_mean(curve(facts), plan.benchmark.late),
@@ -188,11 +190,11 @@ def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells:
 def trials(plan: Plan, title: str, numbers: Mapping[Cell, list[int]], seeds: tuple[int, ...]) -> Stage:
     """Return a table of these trials of each cell, at these seeds, on the rows to choose by."""
     queries, names = {}, {}
-    for (method, place), cell_numbers in numbers.items():
+    for (method, setting), cell_numbers in numbers.items():
         for number in cell_numbers:
             row = f"{plan.rows[method]}-{number:02d}"
             names[row] = f"{plan.labels[method]}, trial {number}"
-            queries[row, place] = plan.query(method, place, number, seeds)
+            queries[row, setting] = plan.query(method, setting, number, seeds)
     return stage(plan, f"{title}: accuracy on the rows to choose by", "Trial", names, queries)
 
 

@@ -25,8 +25,10 @@ def build(config: Mapping[str, Any], root: Path = Path()) -> Path:
     target, docs = root.resolve() / "reports" / "site", root.resolve() / "docs"
     target.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".site.", ignore_cleanup_errors=True) as place:
-        new, old, nothing = (Path(place, name) for name in ("site", "old", "docs"))
+    with tempfile.TemporaryDirectory(
+        dir=target.parent, prefix=".site.", ignore_cleanup_errors=True
+    ) as folder:
+        new, old, nothing = (Path(folder, name) for name in ("site", "old", "docs"))
         nothing.mkdir()
         docs_dir = str(docs if docs.exists() else nothing)
         settings = mkdocs_config.load_config(str(CONFIG), docs_dir=docs_dir, site_dir=str(new))

@@ -61,7 +61,7 @@ def _history_chart(columns: DataFrame, look: style.Look) -> Chart:
 def _trace(look: style.Look, line: DataFrame) -> dict[str, Any]:
     """Return a curve with every k-th of its points and the last, so that there are few enough to draw."""
     step, last = math.ceil(len(line) / POINTS), len(line) - 1
-    kept = [place for place in range(len(line)) if place % step == 0 or place == last]
+    kept = [index for index in range(len(line)) if index % step == 0 or index == last]
     points = line.iloc[kept].rename(columns={"round": "x"})
     forms: dict[str, Callable[[Any], float | None]] = {"x": int, "mean": _short, "std": _short, "n": int}
     return asdict(look) | {name: [*map(form, points[name])] for name, form in forms.items() if name in points}

@@ -62,9 +62,9 @@ def inspect(catalogue: Catalogue, root: Path = Path(), records: frozenset[str] =
             continue
         runs, _, divisions = catalogue.planned(paper)
         for folder, division in divisions.items():
-            place = root / folder
-            if files := _files(place.glob("*"), root, records):
-                good = not changed(place) and read_object(place / STATISTICS).get("code") == division.code
+            path = root / folder
+            if files := _files(path.glob("*"), root, records):
+                good = not changed(path) and read_object(path / STATISTICS).get("code") == division.code
                 decision.judge(folder, files, good)
         for folder, run in runs.items():
             here = (root / folder / SUMMARY).exists()
@@ -130,10 +130,10 @@ def recorded(root: Path = Path()) -> frozenset[str] | None:
     folder = root / FOLDER
     if any((folder / "locks").glob("*")) or (folder / "metadata.db").exists():
         return None
-    places = (place for name in ("metadata", "incomplete") for place in os.walk(folder / name))
+    walked = (entry for name in ("metadata", "incomplete") for entry in os.walk(folder / name))
     return frozenset(
-        "".join(part.removeprefix("@") for part in (*Path(place).relative_to(folder).parts[1:], name))
-        for place, _, names in places
+        "".join(part.removeprefix("@") for part in (*Path(path).relative_to(folder).parts[1:], name))
+        for path, _, names in walked
         for name in names
     )
 

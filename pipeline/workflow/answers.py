@@ -184,8 +184,8 @@ class Workflow:
     @staticmethod
     def site(wildcards: Any) -> JobSpec:
         """Return the spec of the site: a hash of what makes it, its pages and what is kept for it."""
-        places = chain.from_iterable(map(walked, SHOWN_BY_SITE))
-        files = filter(Path.is_file, (Path(place) for place, _ in places))
+        paths = chain.from_iterable(map(walked, SHOWN_BY_SITE))
+        files = filter(Path.is_file, (Path(path) for path, _ in paths))
         plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=files)
         return {"file": "logs/reports/site.params.yaml", "plan": plan}
 

@@ -53,8 +53,8 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
     studies = study_names(params.parent)
     problems = []
     for folder in report.runs:
-        place = os.path.relpath(folder.resolve(), home)
-        parts = Path(place).parts
+        relative = os.path.relpath(folder.resolve(), home)
+        parts = Path(relative).parts
         if len(parts) != 6 or parts[0] != RESULTS:  # no <paper>/<scale>/<setting>/<method>/<seed> in results
             continue
         paper, scale = parts[1:3]
@@ -63,7 +63,7 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
         if scale not in catalogues:
             laid = _laid_over(params, None if scale == STUDY else scale) if scale in scales else []
             catalogues[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
-        run = catalogues[scale].get(place)
+        run = catalogues[scale].get(relative)
         problems += [IntegrityIssue(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
         problems += [IntegrityIssue(path.parent, what) for what in report_changes(path)]

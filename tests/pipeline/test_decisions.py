@@ -77,13 +77,13 @@ def planned(changes: dict[str, Any] | None = None) -> Plan:
 def planted(plan: Plan, gains: Gains, where: tuple[str, ...] = OWN + OTHERS) -> pd.DataFrame:
     """Return scores whose differences to FedAvg have these means, or these on own and others' ground."""
     rng, lines = np.random.default_rng(0), []
-    for place in plan.places:
-        name = plan.dataset(place)
+    for setting in plan.settings:
+        name = plan.dataset(setting)
         for method, gain in {"fedavg": 0.0, **gains}.items():
             difference = gain[name in OTHERS] if isinstance(gain, tuple) else gain
             for seed in plan.params.seeds if name in where else ():
                 score = 70 + difference + rng.normal(0, 0.1)
-                lines.append((method, place, name, seed, score, method == "scaffold"))
+                lines.append((method, setting, name, seed, score, method == "scaffold"))
     return pd.DataFrame(lines, columns=["method", "workload", "dataset", "seed", "score", "keeps"])
 
 
@@ -109,7 +109,7 @@ def test_settings_of_a_grid_stand_under_their_own_share_of_the_clients() -> None
     assert params.benchmark
     groups = _groups(Plan("bench", params, params.benchmark, settings(params), NAMES))
     places = {case: groups[f"{case} clients in each round"][0] for case in ("all", "some")}
-    ends = {case: {place.rpartition("_")[2] for place in names} for case, names in places.items()}
+    ends = {case: {setting.rpartition("_")[2] for setting in names} for case, names in places.items()}
     assert ends == {"all": {"1.0"}, "some": {"0.2"}}
 
 
@@ -128,7 +128,11 @@ def test_tables_of_ones_own_are_data_sets_by_their_paths() -> None:
     params = validate(StudyParams, {**STUDY, "datasets": sets}, "")
     assert params.benchmark
     plan = Plan("bench", params, params.benchmark, settings(params), NAMES)
-    assert [plan.dataset(place) for place in plan.places] == ["table x.csv", "table x.csv", "table y.csv"]
+    assert [plan.dataset(setting) for setting in plan.settings] == [
+        "table x.csv",
+        "table x.csv",
+        "table y.csv",
+    ]
 
 
 def test_methods_stand_under_their_verdict_in_each_case() -> None:

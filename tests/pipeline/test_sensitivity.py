@@ -55,10 +55,10 @@ def planned(changes: dict[str, Any] | None = None) -> Plan:
 def lines(plan: Plan, score: Score, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
     """Return runs that reach their score in the last of ten rounds, a point a round."""
     records = []
-    for method, place, seed in product(METHODS, plan.places, plan.params.seeds):
-        last, cost = score(method, plan.dataset(place)), (costs or {}).get(method, 1.0)
+    for method, setting, seed in product(METHODS, plan.settings, plan.params.seeds):
+        last, cost = score(method, plan.dataset(setting)), (costs or {}).get(method, 1.0)
         curve = pd.Series(last - 10 + np.arange(11.0))
-        line = (method, place, plan.dataset(place), seed, late_mean(curve, 0.2), curve, cost, cost)
+        line = (method, setting, plan.dataset(setting), seed, late_mean(curve, 0.2), curve, cost, cost)
         records.append(line)
     columns = ["method", "workload", "dataset", "seed", "score", "curve", "traffic", "work"]
     return pd.DataFrame(records, columns=columns)
@@ -115,7 +115,7 @@ def test_one_data_set_may_carry_a_method() -> None:
     assert frame.loc[("as on the board", "fedprox"), "mean"] == pytest.approx(3.0)
     without = rows["without mnist"]
     assert without[1].split("; ")[:2] == ["FedAdam", "ProxAdam"]
-    assert without[2] == "FedProx (-2.5)", "it shares the last place with FedAvg"
+    assert without[2] == "FedProx (-2.5)", "it shares the last setting with FedAvg"
     assert rows["without a1a"][1] == rows["as on the board"][1]
     assert frame.loc[("without mnist", "tau"), "mean"] == pytest.approx(0.1825741858), "5 pairs, one tied"
     assert frame.loc[("without mnist", "tau"), "methods"] == 4
@@ -225,9 +225,9 @@ def test_the_board_says_whether_tuning_limits_it(
     folder.mkdir(parents=True)
     trials = []
     for number, row in enumerate(plan.rows.values()):
-        for trial, place in product(range(4), plan.places):
+        for trial, setting in product(range(4), plan.settings):
             score = 70 + number + 0.01 * trial + lucky * (trial == 3 and number % 2)
-            trials.append((f"{row}-{trial:02d}", place, 1, 1, 0, score, f"part/seed100={score}"))
+            trials.append((f"{row}-{trial:02d}", setting, 1, 1, 0, score, f"part/seed100={score}"))
     columns = ["row", "column", "n", "seeds", "diverged", "mean", "values"]
     pd.DataFrame(trials, columns=columns).to_csv(folder / "trials.csv", index=False)
     target = sensitivity(plan, {})["sensitivity"]
@@ -247,8 +247,8 @@ def test_a_setting_counts_without_a_choice_once_all_trials_of_all_pairs_are_ther
     """Each server gains a point; one trial of ProxAdam on MNIST is missing."""
     plan = planned()
     trials = {
-        (method, place): tuple((0, 70.0 + method.endswith("adam"), number) for number in range(4))
-        for method, place in product(METHODS, plan.places)
+        (method, setting): tuple((0, 70.0 + method.endswith("adam"), number) for number in range(4))
+        for method, setting in product(METHODS, plan.settings)
     }
     trials["prox_adam", "mnist-s"] = trials["prox_adam", "mnist-s"][:3]
     monkeypatch.setattr(Plan, "measured", lambda plan, stage: trials)

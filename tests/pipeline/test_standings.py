@@ -92,7 +92,7 @@ def test_trials_are_worth_a_mean_over_data_sets_against_the_bases_best_of_all(
     gains = {("fedprox", "mnist-s"): 4.0, ("fedprox", "mnist-t"): 8.0}
     trials = {
         cell: tuple((0, 70 + number + gains.get(cell, 0), number) for number in range(4))
-        for cell in product(METHODS, plan.places)
+        for cell in product(METHODS, plan.settings)
     }
     monkeypatch.setattr(Plan, "measured", lambda plan, stage: trials)
     worth = expected(plan)
@@ -105,8 +105,8 @@ def test_settings_in_which_half_of_the_rounds_suffice_are_named() -> None:
     plan = planned({"report": {"controls": controls}})
     plan = replace(plan, labels={**plan.labels, "half": "Half", "double": "Double"})
     runs = [
-        (method, place, seed, 70.0 - (method == "half" and place == "mnist-s"))
-        for method, place, seed in product(("fedavg", *controls), plan.places, plan.params.seeds)
+        (method, setting, seed, 70.0 - (method == "half" and setting == "mnist-s"))
+        for method, setting, seed in product(("fedavg", *controls), plan.settings, plan.params.seeds)
     ]
     text = _saturated(plan, pd.DataFrame(runs, columns=["method", "workload", "seed", "score"]))
     assert text == " Half is not below the base in 2 of 3: a1a-s, svmguide1-s."

@@ -99,16 +99,16 @@ def measured(facts: RunFacts) -> DataFrame:
 def around_merging(inputs: Inputs) -> DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
 
-    def mean_at(facts: RunFacts, place: str) -> float | None:
+    def mean_at(facts: RunFacts, end: str) -> float | None:
         if not facts.final:
             return None
         frame = measured(facts)
-        return float(frame.loc[frame["inner"] == frame["inner"].agg(place), "local"].mean())
+        return float(frame.loc[frame["inner"] == frame["inner"].agg(end), "local"].mean())
 
     return pd.DataFrame(
-        line(name, f"{key}-{when}", [mean_at(facts, place) for facts in runs])
+        line(name, f"{key}-{when}", [mean_at(facts, end) for facts in runs])
         for (name, key), runs in inputs.cells.items()
-        for when, place in (("after", "min"), ("before", "max"))
+        for when, end in (("after", "min"), ("before", "max"))
     )
 
 
@@ -253,14 +253,14 @@ def heterogeneity(inputs: Inputs) -> Picture:
     titles = {a: f"open: {SETTINGS[a].label}\nfilled: {SETTINGS[b].label}" for a, b in PAIRS}
     figure, panels = figures.panels(titles, 3.4, across=len(PAIRS))
     for pair, axes in zip(PAIRS, panels.values(), strict=True):
-        for place, (name, look) in enumerate(looks.items()):
+        for index, (name, look) in enumerate(looks.items()):
             means: list[Any] = [scores.loc[(key, name), "mean"] for key in pair]
-            axes.plot([place - ASIDE, place + ASIDE], means, color=look.colour, linewidth=0.8)
+            axes.plot([index - ASIDE, index + ASIDE], means, color=look.colour, linewidth=0.8)
             for offset, key, face in zip((-ASIDE, ASIDE), pair, ("white", look.colour), strict=True):
                 mean, std = scores.loc[(key, name), ["mean", "std"]].to_numpy(float)
                 shape: Any = {"marker": look.marker, "markersize": 5, "color": look.colour, "zorder": 3}
                 whisker = {"yerr": np.nan_to_num(std), "elinewidth": 0.5, "capsize": 2}
-                axes.errorbar(place + offset, mean, **whisker, **shape, markerfacecolor=face)
+                axes.errorbar(index + offset, mean, **whisker, **shape, markerfacecolor=face)
         axes.set_ylabel(f"test {METRICS[SETTINGS[pair[0]].metric]} (%)")
         figures.methods(axes, looks, rotation=90)
     count = int(frame["n"].max())

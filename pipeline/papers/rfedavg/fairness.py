@@ -52,17 +52,17 @@ def fairness(inputs: Inputs) -> Picture:
     figure, panels = figures.panels(IMAGES, 2.9, across=2)
     looks = style.looks(METHODS)
     for data, axes in panels.items():
-        for place, (name, look) in enumerate(looks.items()):
+        for index, (name, look) in enumerate(looks.items()):
             accuracy = clients_of(inputs.cells[name, data][0])
             if accuracy is None:
-                axes.text(place, 0.5, "diverged", ha="center", transform=axes.get_xaxis_transform())
+                axes.text(index, 0.5, "diverged", ha="center", transform=axes.get_xaxis_transform())
                 continue
-            x = pd.Series(np.linspace(place - 0.3, place + 0.3, len(accuracy)), accuracy.index)
+            x = pd.Series(np.linspace(index - 0.3, index + 0.3, len(accuracy)), accuracy.index)
             low = worst(accuracy).index
             dots = {"color": look.colour, "marker": look.marker, "s": 12, "linewidth": 0}
             seaborn.scatterplot(x=x, y=accuracy, ax=axes, **dots)
             axes.plot(x[low], accuracy[low], "o", markersize=9, markerfacecolor="none", color="#C00000")
-            axes.hlines(accuracy.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=0.8)
+            axes.hlines(accuracy.mean(), index - 0.35, index + 0.35, color=look.colour, linewidth=0.8)
         axes.set(xlabel="", ylabel="test accuracy of a client (%)")
         figures.methods(axes, looks)
     seed = inputs.cells["fedavg", "mnist"][0].run.seed

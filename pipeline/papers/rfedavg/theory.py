@@ -170,8 +170,8 @@ def _gradients(
     gradients: Floats = errors @ x / batch + training["weight_decay"] * models
     away = batch_means[:, :, None] - rows.mean(axis=1)
     spread = np.einsum("rkji,rkjl,kj->rkil", away, away, others)
-    for place in (PLAIN, RESTARTED):
-        gradients[place] += 2 * weight * models[place] @ spread
+    for index in (PLAIN, RESTARTED):
+        gradients[index] += 2 * weight * models[index] @ spread
     pull = (models[METHOD] @ batch_means[..., None])[..., 0] - goals
     gradients[METHOD] += 2 * weight * pull[..., None] * batch_means[:, :, None]
     return gradients
@@ -208,24 +208,24 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> MethodResult | None:
     later = sizes.later()["c3" if method == "rfedavg" else "c2"]
     v_prime = 2 * v + 8 * sizes.c1 / mu**2 + 32 * later / mu**4
 
-    def at(place: int) -> Sides:
-        done = int(rounds[place])
+    def at(index: int) -> Sides:
+        done = int(rounds[index])
         rate = float(rates(run, np.array(done * sizes.steps)))
         moved, lemma = (sizes.steps * rate) ** 2, rate**2 * sizes.c1 + rate**4 * later
         first = {"Lemma 2": (maxima.drift[done], moved * sizes.g)}
         if method == METHODS[0]:
-            return first | {"Lemma 1": (distances[place], v / (time[place] + sizes.steps))}
+            return first | {"Lemma 1": (distances[index], v / (time[index] + sizes.steps))}
         return first | {
             "Lemma 2, delayed": (maxima.delayed[done], moved * sizes.delayed),
             "Lemma 3, in a round": (maxima.deviation[done], lemma),
             "Lemma 3, along training": (maxima.along[done], lemma),
-            "theorem": (errors["eq. (3)"][place], smooth / 2 * v_prime / time[place]),
+            "theorem": (errors["eq. (3)"][index], smooth / 2 * v_prime / time[index]),
         }
 
     late = np.flatnonzero(rounds >= 0.2 * rounds[-1])  # slopes leave the first fifth out
-    laws = [[{row: (errors[name][place], 1 / time[place]) for name, row in LAWS.items()}] for place in late]
+    laws = [[{row: (errors[name][index], 1 / time[index]) for name, row in LAWS.items()}] for index in late]
     tidy = [
-        *lines(method, [*time[:-1]], [[at(place)] for place in range(len(rounds) - 1)]),
+        *lines(method, [*time[:-1]], [[at(index)] for index in range(len(rounds) - 1)]),
         *lines(method, [*time[late]], laws, [*LAWS.values()]),
     ]
     if method == METHODS[0]:
