@@ -156,7 +156,7 @@ def _mean_trials(plan: Plan) -> DataFrame:
             plan.dataset(setting),
             setting,
             plan.benchmark.seed,
-            np.mean([mean for _, mean, _ in trials]),
+            np.mean([t.mean for t in trials]),
         )
         for (method, setting), trials in plan.measured(TRIALS).items()
         if len(trials) == plan.params.tune.trials

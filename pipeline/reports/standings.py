@@ -263,7 +263,9 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     worth = expected(plan).to_dict("index")
     costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
     at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
-    tried = [(cell[0], gone > 0) for cell, trials in plan.measured(TRIALS).items() for gone, *_ in trials]
+    tried = [
+        (cell[0], trial.diverged > 0) for cell, trials in plan.measured(TRIALS).items() for trial in trials
+    ]
     trial_scores = pd.DataFrame(tried, columns=["method", "diverged"])
     diverged = [frame.groupby("method")["diverged"].mean() for frame in (trial_scores, run_scores)]
     lines = []
@@ -307,7 +309,7 @@ def expected(plan: Plan) -> DataFrame:
     lines = [
         (method, plan.dataset(setting), setting, *(effects.expected_best(means, n) for n in numbers))
         for (method, setting), trials in whole.items()
-        if setting not in lacking and (means := [mean for _, mean, _ in trials])
+        if setting not in lacking and (means := [trial.mean for trial in trials])
     ]
     keys = ["method", "dataset", "workload"]
     best = pd.DataFrame(lines, columns=[*keys, *numbers]).set_index(keys)

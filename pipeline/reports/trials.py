@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
@@ -28,6 +28,14 @@ TRIALS, AGAIN, FINALS = "trials", "again", "matrix"
 DRAW = "draw"
 COMPARED = {"headlines", "always"}
 SHARED = {"common", "regimes", "datasets", "tune", "equal_trainings", "measurements"}
+
+
+class Trial(NamedTuple):
+    """A trial with all of its runs: how many of them diverged, their mean score, and its number."""
+
+    diverged: int
+    mean: float
+    number: int
 
 
 @dataclass(frozen=True)
@@ -96,8 +104,8 @@ class Plan:
         """Return the data set of a setting, the unit of inference."""
         return data_set(self.params, self.settings[setting])
 
-    def measured(self, stage: str) -> dict[Cell, tuple[tuple[int, float, int], ...]]:
-        """Return (diverged runs, mean, number) of each cell's trials that have all of their runs.
+    def measured(self, stage: str) -> dict[Cell, tuple[Trial, ...]]:
+        """Return each cell's trials that have all of their runs.
 
         They are read from a stage's csv, the kept one and that of here; of two lines the latter counts. Lines
         of other seeds don't count.
@@ -114,11 +122,12 @@ class Plan:
                 and {pair.rpartition("/seed")[2] for pair in parse_samples(row["values"])} == seeds
             }
         methods = {row: method for method, row in self.rows.items()}
-        cells: dict[Cell, tuple[tuple[int, float, int], ...]] = defaultdict(tuple)
+        cells: dict[Cell, tuple[Trial, ...]] = defaultdict(tuple)
         for (row, setting), line in lines.items():
             begin, _, number = row.rpartition("-")
             if begin in methods:
-                cells[methods[begin], setting] += ((int(line["diverged"]), float(line["mean"]), int(number)),)
+                trial = Trial(int(line["diverged"]), float(line["mean"]), int(number))
+                cells[methods[begin], setting] += (trial,)
         return cells
 
     @cached_property
@@ -136,8 +145,8 @@ class Plan:
     def ranked(self, stage: str) -> dict[Cell, list[int]]:
         """Return each cell's measured trials, the best first, diverged ones last; then the earlier."""
         return {
-            cell: [number for *_, number in sorted((gone, -mean, number) for gone, mean, number in measured)]
-            for cell, measured in self.measured(stage).items()
+            cell: [t.number for t in sorted(trials, key=lambda t: (t.diverged, -t.mean, t.number))]
+            for cell, trials in self.measured(stage).items()
         }
 
 

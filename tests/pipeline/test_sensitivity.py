@@ -20,7 +20,7 @@ from pipeline.reports import sensitivity as ways
 from pipeline.reports.effects import RUN
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.standings import Board, BoardContent, board
-from pipeline.reports.trials import Plan, late_mean
+from pipeline.reports.trials import Plan, Trial, late_mean
 
 SETS = ("mnist", "a1a", "svmguide1")
 METHODS = ("fedavg", "fedprox", "fedadam", "prox_adam")
@@ -247,7 +247,7 @@ def test_a_setting_counts_without_a_choice_once_all_trials_of_all_pairs_are_ther
     """Each server gains a point; one trial of ProxAdam on MNIST is missing."""
     plan = planned()
     trials = {
-        (method, setting): tuple((0, 70.0 + method.endswith("adam"), number) for number in range(4))
+        (method, setting): tuple(Trial(0, 70.0 + method.endswith("adam"), number) for number in range(4))
         for method, setting in product(METHODS, plan.settings)
     }
     trials["prox_adam", "mnist-s"] = trials["prox_adam", "mnist-s"][:3]

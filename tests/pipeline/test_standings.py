@@ -14,7 +14,7 @@ from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.reports import REPORTS, standings
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.standings import _saturated, board, edges, expected, too_narrow
-from pipeline.reports.trials import TRIALS, Plan, _applied
+from pipeline.reports.trials import TRIALS, Plan, Trial, _applied
 
 CELL = ("fedavg", "mnist-s")
 
@@ -22,7 +22,7 @@ CELL = ("fedavg", "mnist-s")
 def test_of_equal_trials_the_earlier_is_chosen_and_a_diverged_one_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trials = {CELL: ((1, 90.0, 0), (0, 70.0, 2), (0, 70.0, 1))}
+    trials = {CELL: (Trial(1, 90.0, 0), Trial(0, 70.0, 2), Trial(0, 70.0, 1))}
     monkeypatch.setattr(Plan, "measured", lambda plan, stage: trials)
     assert planned().ranked(TRIALS) == {CELL: [1, 2, 0]}
 
@@ -91,7 +91,7 @@ def test_trials_are_worth_a_mean_over_data_sets_against_the_bases_best_of_all(
     plan = planned({"datasets": {"mnist": {"splits": {"t": {"name": "iid"}}}}})
     gains = {("fedprox", "mnist-s"): 4.0, ("fedprox", "mnist-t"): 8.0}
     trials = {
-        cell: tuple((0, 70 + number + gains.get(cell, 0), number) for number in range(4))
+        cell: tuple(Trial(0, 70 + number + gains.get(cell, 0), number) for number in range(4))
         for cell in product(METHODS, plan.settings)
     }
     monkeypatch.setattr(Plan, "measured", lambda plan, stage: trials)
