@@ -172,7 +172,7 @@ def _refuse_unknown(
 def draw(space: Space, inputs: Inputs) -> Picture:
     """Measure each reading, and draw them by their distance from the print."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
-    apart = (_distance(name, frame, space.table.relative is None) for name, frame in tables.items())
+    apart = (_distance(name, frame, space.table.finish is None) for name, frame in tables.items())
     lines = pd.DataFrame(map(or_, apart, space.readings().values()))
     known = lines.dropna(subset="mean")
     parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}

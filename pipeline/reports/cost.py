@@ -49,7 +49,7 @@ class Cost(Table):
             means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
             return frame.assign(**{LEVEL: [means[split(column)[1]] for column in frame["column"]]})
 
-        Table.build(replace(self, measure=measure, relative=with_levels), sources, outputs)
+        Table.build(replace(self, measure=measure, finish=with_levels), sources, outputs)
 
     def levels(self, cells: Mapping[Cell, Sequence[RunFacts]]) -> dict[str, dict[str, float]]:
         """Return the value to reach of each setting, by what runs that are compared share."""

@@ -146,7 +146,7 @@ def _lines(ranked: Ranking, frame: DataFrame) -> DataFrame:
 
 
 def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Picture:
-    frame = tidy("", "", replace(table, relative=None), inputs.cells, None)  # as it was measured
+    frame = tidy("", "", replace(table, finish=None), inputs.cells, None)  # as it was measured
     scores = scores_of(frame)
     runs = frame["n"].where(frame["n"] == frame["seeds"]).min()
     ranked = ranking(scores, table.best != "smallest", runs, dataset)

@@ -63,7 +63,7 @@ class Table(Target):
         measure: (run's facts, column key) -> the number, in the table's unit, None for a diverged run, or
             ``NEVER`` for one that did not get there; the test accuracy after the last round in per cent
             unless given.
-        relative: changes the tidy frame once it is collected, as for cells relative to a row.
+        finish: changes the tidy frame once it is collected, as where cells become relative to a row.
         dataset: (row, column key) -> the data set in print that a cell is about, for the caption's notes on
             data; the column's heading unless given.
         beside: the target whose published numbers are shown with its cells; its own by default.
@@ -77,7 +77,7 @@ class Table(Target):
     kept = ("csv", "md")
     query: Callable[[str, str], Query] | None = None
     measure: Callable[[RunFacts, str], float | None] | None = None
-    relative: Callable[[DataFrame], DataFrame] | None = None
+    finish: Callable[[DataFrame], DataFrame] | None = None
     dataset: Callable[[str, str], str] | None = None
     beside: str = ""
     beside_cell: Callable[[str, str], Cell] | None = None
@@ -147,7 +147,7 @@ def tidy(
         lines.append(key | _line(table, cell[1], runs, published_cell, before.get(cell, {})))
     frame = pd.DataFrame(lines, columns=list(COLUMNS))
     frame = significance.with_p(frame, compared_in(frame, table, columns))
-    return frame if table.relative is None else table.relative(frame)
+    return frame if table.finish is None else table.finish(frame)
 
 
 def compared_in(frame: DataFrame, table: Table, columns: Sequence[Column]) -> dict[str, Comparison]:

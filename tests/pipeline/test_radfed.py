@@ -89,8 +89,8 @@ def test_partitions_of_table_1_are_drawn_twenty_times_without_folds(paper: Catal
 def test_a_mean_over_draws_is_not_judged_beside_one_draw() -> None:
     table = papers()["radfed"].targets["table1"]
     assert isinstance(table, Table)
-    assert table.relative
-    lines = table.relative(pd.DataFrame({"seeds": [20, 1], "verdict": ["agrees", "differs"]}))
+    assert table.finish
+    lines = table.finish(pd.DataFrame({"seeds": [20, 1], "verdict": ["agrees", "differs"]}))
     assert lines["verdict"].to_list() == ["", "differs"]
 
 

@@ -36,7 +36,7 @@ def drawn(
     inputs: Any = SimpleNamespace(params="params", cells={})
 
     def lines_of(paper: str, target: str, measured: Table, cells: Any, published: Any) -> pd.DataFrame:
-        assert (paper, target, measured.relative, cells, published) == ("", "", None, {}, None)
+        assert (paper, target, measured.finish, cells, published) == ("", "", None, {}, None)
         return frame
 
     monkeypatch.setattr(ranks, "tidy", lines_of)

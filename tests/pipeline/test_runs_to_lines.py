@@ -145,8 +145,8 @@ def test_a_table_may_stand_beside_another_and_take_another_number(tmp_path: Path
     assert lines(tmp_path, {("z", "y"): [planned]}, by_seed)["z", "y"]["mean"] == 0.5
     parts = replace(by_seed, needs="partitions")
     assert lines(tmp_path, {("z", "y"): [planned, run("z", 1)]}, parts)["z", "y"]["n"] == 1
-    relative = replace(TABLE, relative=lambda frame: frame.assign(mean=-1.0))
-    assert lines(tmp_path, {("z", "y"): [planned]}, relative)["z", "y"]["mean"] == -1
+    finished = replace(TABLE, finish=lambda frame: frame.assign(mean=-1.0))
+    assert lines(tmp_path, {("z", "y"): [planned]}, finished)["z", "y"]["mean"] == -1
 
 
 def test_runs_of_one_fold_and_seed_are_told_apart_and_tested_in_pairs(tmp_path: Path) -> None:

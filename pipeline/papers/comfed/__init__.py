@@ -127,7 +127,7 @@ def search(step: Step, split: str, words: str) -> Table:
             for column in (algorithm, DISTANCE)
         },
         measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
-        relative=with_distance,
+        finish=with_distance,
         dataset=lambda row, column: DATASETS[DATASET],
         beside="table4",
         beside_cell=lambda row, column: (algorithm, "100"),

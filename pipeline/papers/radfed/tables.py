@@ -140,7 +140,7 @@ STATISTICS_TABLE = Table(
     },
     measure=statistic,
     beside_cell=lambda row, column: (row.removesuffix(MARK), column),
-    relative=lambda frame: frame.assign(verdict=frame["verdict"].where(frame["seeds"] == 1, "")),
+    finish=lambda frame: frame.assign(verdict=frame["verdict"].where(frame["seeds"] == 1, "")),
     dataset=lambda row, column: DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset],
     needs="partitions",
     unit="rows; C-score from 0 to 2",
@@ -280,7 +280,7 @@ SCORES = Table(
     columns=score_columns,
     queries=score_queries,
     measure=score_of,
-    relative=relative_to_fedavg,
+    finish=relative_to_fedavg,
     dataset=data_of_column,
     note="AUC: area under the ROC curve. Folds are by client. AVG: mean of the columns' scores. "
     "A relative number is the change of the means, its ± the deviation of the runs' changes, each against "
