@@ -36,7 +36,7 @@ class Query:
     Attributes:
         regime, dataset, split, algorithm: keys of the paper's parameters.
         changes: (dotted key of the specification, value) pairs, laid over the parameters last.
-        seeds: seeds of its own, for partitions; runs take the paper's.
+        seeds: those that it asks for; the paper's where None.
         place: the setting's name where ``chosen`` of the parameters has values for it.
     """
 
