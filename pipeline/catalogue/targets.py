@@ -23,7 +23,6 @@ Best = Literal["largest", "smallest", "none"]
 Test = Literal["t", "wilcoxon", "none"]
 Kind = Literal["table", "words", "curves", "drawing"]
 TABLE_FILES = ("csv", "md", "html", "tex", "standalone.tex")
-DRAWN = {"curves", "drawing"}
 FIGURE_FILES = ("csv", "svg", "pdf", "png", "tex", "caption.md")
 RESULTS = "results"
 TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
@@ -242,7 +241,6 @@ class Target(ABC):
         basis: files that decide what it shows, besides the published numbers.
         follows: the paper's reports whose numbers decide which runs it needs.
         kind: what it is, in a word.
-        files: the endings of its files, ``TABLE_FILES`` or ``FIGURE_FILES``.
         kept: the forms that a reference keeps; none of a target that holds no measurement.
     """
 
@@ -257,19 +255,17 @@ class Target(ABC):
     basis: tuple[Path, ...] = ()
     follows: tuple[str, ...] = ()
     kind: ClassVar[Kind]
-    files: ClassVar[tuple[str, ...]] = TABLE_FILES
     kept: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        kind = getattr(cls, "kind", "words")
-        expected = FIGURE_FILES if kind in DRAWN else TABLE_FILES
-        if cls.files != expected:
-            raise TypeError(f"{cls.__name__}: files are {cls.files}, expected {expected} of the kind {kind}")
 
     @property
     def drawn(self) -> bool:
         """Whether it is a figure."""
-        return self.kind in DRAWN
+        return self.kind in {"curves", "drawing"}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The endings of its files."""
+        return FIGURE_FILES if self.drawn else TABLE_FILES
 
     def paths(self, folder: Path, name: str) -> dict[str, Path]:
         """Return the paths of its files, by form: ``csv``, ``standalone`` and so on."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import FIGURE_FILES, Asked, Cell, Paper, Query, Sources, Target
+from pipeline.catalogue.targets import Asked, Cell, Paper, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
@@ -54,7 +54,6 @@ class Drawing(Target):
     """
 
     kind = "drawing"
-    files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
     draw: Callable[[Inputs], Picture]
     lacking: str = ""
@@ -99,7 +98,6 @@ class Curves(Target):
     """
 
     kind = "curves"
-    files = FIGURE_FILES
     kept = ("csv", "svg", "caption")
     panels: Mapping[str, str]
     metric: str = "test_accuracy"
