@@ -15,7 +15,7 @@ from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
-from pipeline.reports.results import REPRODUCTION, read_tidy
+from pipeline.reports.results import read_tidy, untested
 
 READINGS = {  # by the ending of their names: what they are called in print
     "released": "authors' code",
@@ -198,8 +198,8 @@ def _verdict(line: Mapping[Hashable, Any]) -> str:
         return NO_CELL if line["built"] else NOT_BUILT
     if pd.isna(line["mean"]) and not line["diverged"]:
         return NO_RUN
-    if line["scale"] != REPRODUCTION:
-        return f"not tested at {line['scale']} scale"
+    if words := untested(line["scale"]):
+        return words
     if line["on_stand_in"] is True:
         return ON_STAND_IN
     if line["n"] + line["diverged"] < line["seeds"]:
