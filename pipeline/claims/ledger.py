@@ -26,7 +26,17 @@ from pipeline.reports.significance import parse_samples
 LEDGER = "claims.yaml"
 ZEROS = "zeros"
 """How many diverged runs of a cell count as 0: a key of its line."""
+Status = Literal[
+    "reproduced",
+    "not reproduced",
+    "on stand-in data",
+    "not enough runs",
+    "not tested at this scale",
+    "held by a test",
+    "untested",
+]
 WORDS = {True: "holds", False: "fails"}
+HOLDS: Mapping[str, bool] = {"reproduced": True, "not reproduced": False}
 FEWEST_ROUNDS = 5  # of which a swing is a standard deviation of changes
 # What the means of a curve over seeds, by round, come to as one number.
 SUMMARIES: Mapping[str, Callable[[Series[float]], float]] = {
@@ -84,7 +94,7 @@ class Verdict:
     show anything.
     """
 
-    status: str
+    status: Status
     detail: str
     so_far: bool | None = None
 

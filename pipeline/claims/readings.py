@@ -21,7 +21,7 @@ from fedcore.base.options import suggestion
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Changes, Paper, Query, Target
 from pipeline.claims.design import design, parameters, shares
-from pipeline.claims.ledger import FOLDER, LEDGER, cells_of, judge, ledger
+from pipeline.claims.ledger import FOLDER, HOLDS, LEDGER, cells_of, judge, ledger
 from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
@@ -34,7 +34,6 @@ CLAIMS = (CLAIM, IN_PART)
 FEW = 3  # of fewer seeds all are run, as one process may train them together
 WITHIN, BEYOND, TAKEN = style.GREEN, style.VERMILION, style.BLUE
 ROOM = 0.16
-HOLDS = {"reproduced": True, "not reproduced": False}
 SHOWN = (
     "Above: a reading's distance from the print in margins, mean over cells (dashed: one, up to which a cell "
     "is near); middle: its choices; below: claims that hold (filled) or fail (open); no mark: not decided. "

@@ -7,11 +7,11 @@ own table, and so is such a row: both are compared with the same published cells
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, pd
-from pipeline.claims.ledger import Claim, Verdict, cells_of, judge, ledger
+from pipeline.claims.ledger import Claim, Status, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
@@ -33,7 +33,8 @@ CLAIMS = ["paper", "id", "statement", "text", "source", "target"]
 CLAIMS += ["scale", "verdict", "detail", "so_far", "printed"]
 RANKED = agreement.PERCENTAGES | {"bytes"}
 NOT_BUILT, NO_CELL, NO_RUN = "not built", "no such cell", "no finished run"
-SHORT, NOT_JUDGED = "not enough runs", "not comparable"
+SHORT: Final = "not enough runs"
+NOT_JUDGED = "not comparable"
 Reports = Mapping[tuple[str, str], DataFrame]
 
 
@@ -159,7 +160,7 @@ def judged(claims: Iterable[Claim], reports: Reports, scale: str) -> DataFrame:
         if target_cells is not None or claim.check is None:
             verdict = judge(claim, target_cells or {}, scale)
         else:
-            status = "not enough runs" if scale in claim.scales else "not tested at this scale"
+            status: Status = SHORT if scale in claim.scales else "not tested at this scale"
             file = f"reports/{claim.paper}/{claim.target}.csv"
             verdict = Verdict(status, f"{file}: {NOT_BUILT}")
         lines.append({**dict(claim), **vars(verdict), "scale": scale, "verdict": verdict.status})

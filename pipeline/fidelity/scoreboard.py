@@ -10,9 +10,9 @@ from typing import Any
 
 from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import DataFrame, Figure, pd
-from pipeline.claims.ledger import WORDS, ledger
+from pipeline.claims.ledger import HOLDS, WORDS, ledger
 from pipeline.claims.points import points as open_points
-from pipeline.claims.readings import CLAIM, ENDING, HOLDS
+from pipeline.claims.readings import CLAIM, ENDING
 from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
