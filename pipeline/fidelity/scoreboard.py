@@ -34,16 +34,19 @@ CELLS = {
     "on_stand_in": "On a subset",
     "mean_difference": "Mean absolute difference",
 }
+STATUSES = {
+    "reproduced": "Reproduced",
+    "not_reproduced": "Not reproduced",
+    "held_by_a_test": "Held by a test",
+    "untested": "Untested",
+}
 ORDER = {
     "columns": "Columns compared",
     "same_best": "Same best method",
     "same_order": "Same order",
     "statements": "Statements",
     "claims": "Claims",
-    "reproduced": "Reproduced",
-    "not_reproduced": "Not reproduced",
-    "held_by_a_test": "Held by a test",
-    "untested": "Untested",
+    **STATUSES,
 }
 NAMES = {"paper": "text", **READINGS}
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
@@ -127,7 +130,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "same_order": sum(bool((group["tau"] >= SAME).all()) for group in columns),
         "statements": verdicts["statement"].nunique(),
         "claims": len(verdicts),
-        **{name: int((verdicts["verdict"] == name.replace("_", " ")).sum()) for name in [*ORDER][5:]},
+        **{name: int((verdicts["verdict"] == name.replace("_", " ")).sum()) for name in STATUSES},
     }
 
 
