@@ -20,10 +20,10 @@ from fedcore.spec import parse
 from pipeline.catalogue.params import ScaledParams, overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.specification import place_of, specification
-from pipeline.catalogue.targets import RESULTS, Paper, PartitionJob, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.targets import RESULTS, Cell, Paper, PartitionJob, PlannedRun, Query, Sources, Target
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
-EDITIONS = ("full", "tflite")
+WEIGHT_EDITIONS = ("full", "tflite")
 
 
 class Planned(NamedTuple):
@@ -51,9 +51,9 @@ class Catalogue:
                     f"papers.{name}: no such paper{nearest(name, papers)}; known: {', '.join(papers)}"
                 )
         self.papers: Mapping[str, Paper] = {name: papers[name] for name in params.papers}
-        self._groups: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
+        self._runs_by_query: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
         self._planned: dict[str, Planned] = {}
-        self._cells: dict[tuple[str, str], Mapping[tuple[str, str], tuple[PlannedRun, ...]]] = {}
+        self._cells: dict[tuple[str, str], Mapping[Cell, tuple[PlannedRun, ...]]] = {}
 
     def target(self, paper: str, name: str) -> Target:
         """Return a paper's table or figure, or raise SpecError with the names that are most like it."""
@@ -87,7 +87,7 @@ class Catalogue:
         near = ", ".join(f"reports/{report}" for report in dict.fromkeys([*same, *close]))
         return f"{f'the nearest: {near}; ' if near else ''}`fedcore targets` lists all"
 
-    def cells(self, paper: str, target: str) -> Mapping[tuple[str, str], tuple[PlannedRun, ...]]:
+    def cells(self, paper: str, target: str) -> Mapping[Cell, tuple[PlannedRun, ...]]:
         """Return the runs of each cell of a table, or of each curve of a figure; raises as ``runs`` does."""
         if (paper, target) not in self._cells:
             try:
@@ -102,10 +102,18 @@ class Catalogue:
 
     def sources(self, paper: str, target: str, root: Path = Path(), earlier: Path | None = None) -> Sources:
         """Return what a target is built from: ``root`` holds results/, ``earlier`` is its csv of before."""
-        about, params = self.target(paper, target), self.params.papers[paper]
-        cells, scale = self.cells(paper, target), self.params.scale_of(paper)
-        declared, layout = self.papers[paper], self.params.layout
-        return Sources(paper, target, about, declared, params, scale, cells, root, earlier, layout)
+        return Sources(
+            paper=paper,
+            name=target,
+            target=self.target(paper, target),
+            declared=self.papers[paper],
+            params=self.params.papers[paper],
+            scale=self.params.scale_of(paper),
+            cells=self.cells(paper, target),
+            root=root,
+            earlier=earlier,
+            layout=self.params.layout,
+        )
 
     def needed(self, paper: str, target: str) -> list[PlannedRun]:
         """Return the runs that a target needs, each once; of some targets only the partitions count."""
@@ -117,8 +125,8 @@ class Catalogue:
         Raises:
             SpecError: the parameters make no valid specification; the line names the key.
         """
-        if (paper, query) in self._groups:
-            return self._groups[paper, query]
+        if (paper, query) in self._runs_by_query:
+            return self._runs_by_query[paper, query]
         params = self.params.papers[paper]
         try:
             shared = params.common if isinstance(params, StudyParams) else self.params.common
@@ -132,9 +140,19 @@ class Catalogue:
         division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
         scale = self.params.scale_of(paper)
         partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
-        place = (paper, scale, query.setting, query.dataset, query.algorithm, f"{query.algorithm}-{method}")
-        runs = self._groups[paper, query] = tuple(
-            PlannedRun(*place, seed, resolved | {"seed": seed}, f"{partitions}/seed{seed}", parsed.recipe)
+        runs = self._runs_by_query[paper, query] = tuple(
+            PlannedRun(
+                paper=paper,
+                scale=scale,
+                setting=query.setting,
+                dataset=query.dataset,
+                algorithm=query.algorithm,
+                method=f"{query.algorithm}-{method}",
+                seed=seed,
+                spec=resolved | {"seed": seed},
+                partition=f"{partitions}/seed{seed}",
+                recipe=parsed.recipe,
+            )
             for seed in query.seeds or params.seeds
         )
         return runs
@@ -174,7 +192,7 @@ def weights(run: PlannedRun) -> Mapping[str, Any] | None:
     """Return the model data that a run starts from, as name and edition; None for a model without."""
     model = run.spec["model"]
     name, edition = WEIGHTS.get(model["name"]), str(model.get("weights", ""))
-    return {"name": name, "edition": edition} if name and edition in EDITIONS else None
+    return {"name": name, "edition": edition} if name and edition in WEIGHT_EDITIONS else None
 
 
 def _division(run: PlannedRun) -> PartitionJob:
