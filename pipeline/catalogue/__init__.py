@@ -20,7 +20,16 @@ from fedcore.spec import parse
 from pipeline.catalogue.params import ScaledParams, overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.specification import place_of, specification
-from pipeline.catalogue.targets import RESULTS, Cell, Paper, PartitionJob, PlannedRun, Query, Sources, Target
+from pipeline.catalogue.targets import (
+    RESULTS,
+    Cell,
+    Paper,
+    PlannedPartition,
+    PlannedRun,
+    Query,
+    Sources,
+    Target,
+)
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 WEIGHT_EDITIONS = ("full", "tflite")
@@ -34,7 +43,7 @@ class Planned(NamedTuple):
 
     runs: Mapping[str, PlannedRun]
     groups: Mapping[str, list[PlannedRun]]
-    divisions: Mapping[str, PartitionJob]
+    partitions: Mapping[str, PlannedPartition]
 
 
 class Catalogue:
@@ -166,8 +175,10 @@ class Catalogue:
             groups: dict[str, list[PlannedRun]] = {}
             for run in needed["runs"].values():
                 groups.setdefault(run.group, []).append(run)
-            divisions = {run.partition: _division(run) for runs in needed.values() for run in runs.values()}
-            self._planned[paper] = Planned(needed["runs"], groups, divisions)
+            partitions = {
+                run.partition: _partition_of(run) for runs in needed.values() for run in runs.values()
+            }
+            self._planned[paper] = Planned(needed["runs"], groups, partitions)
         return self._planned[paper]
 
     @cached_property
@@ -176,14 +187,16 @@ class Catalogue:
         return {folder: run for paper in self.papers for folder, run in self.planned(paper).runs.items()}
 
     @cached_property
-    def divisions(self) -> Mapping[str, PartitionJob]:
+    def partitions(self) -> Mapping[str, PlannedPartition]:
         """All partitions by folder."""
-        return {folder: job for paper in self.papers for folder, job in self.planned(paper).divisions.items()}
+        return {
+            folder: one for paper in self.papers for folder, one in self.planned(paper).partitions.items()
+        }
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:
         """The data plug-ins, and weights of models, and editions in use, by ``<name>-<edition>``."""
-        sections = [division.spec["data"] for division in self.divisions.values()]
+        sections = [partition.spec["data"] for partition in self.partitions.values()]
         sections += [section for run in self.index.values() if (section := weights(run))]
         return {f"{data['name']}-{data.get('edition', 'given')}": data for data in sections}
 
@@ -195,9 +208,9 @@ def weights(run: PlannedRun) -> Mapping[str, Any] | None:
     return {"name": name, "edition": edition} if name and edition in WEIGHT_EDITIONS else None
 
 
-def _division(run: PlannedRun) -> PartitionJob:
+def _partition_of(run: PlannedRun) -> PlannedPartition:
     """Return a run's partition; it depends on data, partition and seed, so the rest is the same for all."""
     fields = {key: run.spec[key] for key in ("data", "partition", "seed")}
     training = {"rounds": 1, "batch_size": 1, "lr": 1.0}
     rest = {"model": {"name": "linear"}, "algorithm": {"name": "fedavg"}, "training": training}
-    return PartitionJob(run.partition, fields | rest)
+    return PlannedPartition(run.partition, fields | rest)

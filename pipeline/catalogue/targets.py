@@ -117,7 +117,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class PartitionJob:
+class PlannedPartition:
     """One partition of one data set, shared by all algorithms of a setting: its folder and specification."""
 
     folder: str

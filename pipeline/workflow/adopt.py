@@ -60,11 +60,11 @@ def inspect(catalogue: Catalogue, root: Path = Path(), records: frozenset[str] =
         found += [path for path in reports.glob("*") if path.name.partition(".")[0] in known]
         if all(_recorded(path, root, records) for path in found):
             continue
-        runs, _, divisions = catalogue.planned(paper)
-        for folder, division in divisions.items():
+        runs, _, partitions = catalogue.planned(paper)
+        for folder, partition in partitions.items():
             path = root / folder
             if files := _files(path.glob("*"), root, records):
-                good = not changed(path) and read_object(path / STATISTICS).get("code") == division.code
+                good = not changed(path) and read_object(path / STATISTICS).get("code") == partition.code
                 decision.judge(folder, files, good)
         for folder, run in runs.items():
             here = (root / folder / SUMMARY).exists()

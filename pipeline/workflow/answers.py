@@ -22,7 +22,7 @@ from fedcore.base.files import canonical_json, digest, sha256_file, walked, writ
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
-from pipeline.catalogue.targets import RESULTS, PartitionJob, PlannedRun, Sources
+from pipeline.catalogue.targets import RESULTS, PlannedPartition, PlannedRun, Sources
 from pipeline.papers import FOLDER, build_catalogue
 from pipeline.reports.kept import REFERENCE, RUNS, line_of
 from pipeline.workflow import machine, messages
@@ -222,7 +222,7 @@ class Workflow:
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
         self._plan_by_hashes()
-        section = self._division(wildcards).spec["data"]
+        section = self._partition(wildcards).spec["data"]
         edition = section.get("edition", "demo")
         return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
 
@@ -252,12 +252,12 @@ class Workflow:
 
     def division(self, wildcards: Any) -> JobSpec:
         """Return the spec of a partition."""
-        division = self._division(wildcards)
-        return _job_spec("partitions", division.folder.replace("/partitions/", "/", 1), division.spec)
+        partition = self._partition(wildcards)
+        return _job_spec("partitions", partition.folder.replace("/partitions/", "/", 1), partition.spec)
 
     def division_code(self, wildcards: Any) -> str:
         """Return the hash of the code that makes a partition."""
-        return self._division(wildcards).code
+        return self._partition(wildcards).code
 
     def partitions(self, wildcards: Any) -> list[str]:
         """Return the partition files of a job's runs."""
@@ -337,9 +337,9 @@ class Workflow:
             return [_known(runs, f"{group}/seed{seed}")]
         return _known(groups, group)
 
-    def _division(self, wildcards: Any) -> PartitionJob:
+    def _partition(self, wildcards: Any) -> PlannedPartition:
         folder = f"{RESULTS}/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}"
-        return _known(self._planned(wildcards.paper).divisions, f"{folder}/seed{wildcards.seed}")
+        return _known(self._planned(wildcards.paper).partitions, f"{folder}/seed{wildcards.seed}")
 
 
 def files_of(snakemake: Any) -> list[str]:

@@ -40,8 +40,8 @@ def dvc_yaml(params: Path) -> str:
 
 def _own_files(catalogue: Catalogue, paper: str, root: Path) -> list[str]:
     """Return the user's files and folders below ``root`` that a paper's runs read: of images, the folders."""
-    runs, _, divisions = catalogue.planned(paper)
-    specs = (*(run.spec for run in runs.values()), *(division.spec for division in divisions.values()))
+    runs, _, partitions = catalogue.planned(paper)
+    specs = (*(run.spec for run in runs.values()), *(partition.spec for partition in partitions.values()))
     sections = [spec[name] for spec in specs for name in ("data", "model")]
     named = [path for section in sections for path in named_in(section)]
     images = [path for section in sections for path in images_of(section)]

@@ -123,7 +123,7 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
         for scale in sorted(scales)
         for catalogue in _laid_over(params, None if scale == STUDY else scale, over)
     ]
-    needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.divisions)}
+    needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.partitions)}
     studies = study_names(params.parent)
     return sorted(
         path

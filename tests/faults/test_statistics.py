@@ -80,7 +80,7 @@ def test_a_partition_is_one_object_for_all_methods_of_a_setting(scale: str, reco
         folders.setdefault(decided, set()).add(run.partition)
     assert all(len(names) == 1 for names in folders.values()), "equal data, partition and seed: one folder"
     assert len(folders) == len({folder for names in folders.values() for folder in names})
-    assert len(plan.divisions) >= len(folders)
+    assert len(plan.partitions) >= len(folders)
     record_property("trials", len(plan.index))
     shared = Counter(run.partition for run in plan.index.values())
     assert max(shared.values()) > 5, "methods do share"
@@ -103,7 +103,7 @@ def test_all_methods_of_a_table_s_column_see_the_same_partitions(record_property
     record_property("trials", cells)
 
 
-SECTIONS = sorted({canonical_json(job.spec["data"]) for job in catalogue("demo").divisions.values()})
+SECTIONS = sorted({canonical_json(job.spec["data"]) for job in catalogue("demo").partitions.values()})
 
 
 def label(section: str) -> str:
@@ -120,7 +120,7 @@ def keys(rows: Rows) -> list[bytes]:
 def partitions(section: str) -> list[tuple[str, Partition]]:
     dataset = loaded(section)
     pairs = []
-    for folder, division in catalogue("demo").divisions.items():
+    for folder, division in catalogue("demo").partitions.items():
         if canonical_json(division.spec["data"]) == section and folder.endswith("seed0"):
             split = parse(dict(division.spec)).partition
             pairs.append((folder, partitioning.make(split.plugin, split.options, dataset, 0)))

@@ -42,7 +42,7 @@ def root(made: Catalogue, tmp_path: Path) -> Path:
         finish(run, tmp_path, 0.5)
         statistics = tmp_path / run.partition / "stats.json"
         statistics.parent.mkdir(parents=True, exist_ok=True)
-        statistics.write_text(json.dumps({"code": made.divisions[run.partition].code}))
+        statistics.write_text(json.dumps({"code": made.partitions[run.partition].code}))
         seal_partition(statistics.parent)
     report(made, tmp_path)
     reports = tmp_path / "reports/rfedavg"

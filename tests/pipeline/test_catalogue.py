@@ -142,7 +142,7 @@ def test_a_partition_does_not_depend_on_the_algorithm_that_asks_first(paper: Cat
     config = parameters() | {"scale": "paper"}
     algorithms = config["papers"]["rfedavg"]["algorithms"]
     config["papers"]["rfedavg"]["algorithms"] = dict(reversed(algorithms.items()))
-    assert build_catalogue(config).divisions == paper.divisions
+    assert build_catalogue(config).partitions == paper.partitions
 
 
 def test_an_unknown_target_names_the_nearest(paper: Catalogue) -> None:

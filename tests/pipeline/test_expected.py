@@ -162,7 +162,7 @@ def test_orphans_are_seed_folders_that_no_scale_needs(home: Path) -> None:
     params, results = home / "params.yaml", home / "results"
     gone = copied(home, f"results/{PAPER}/demo/other-setting/fedavg/seed0")
     partition = f"results/{PAPER}/quick/partitions/gone/seed1"
-    needed = next(iter(catalogue("quick").divisions))
+    needed = next(iter(catalogue("quick").partitions))
     study = "results/unknown/study/setting/fedavg/seed0"
     for folder in (partition, needed, study, f"results/{PAPER}/demo/other-setting/fedavg/notes"):
         (home / folder).mkdir(parents=True)

@@ -127,7 +127,7 @@ def jobs(text: str, target: str = "table1") -> Mapping[tuple[str, str], str]:
     groups: dict[tuple[str, str], Any] = {}
     for run in needed:
         groups.setdefault(("train", run.group), []).append(run.order())
-        division = catalogue.divisions[run.partition]
+        division = catalogue.partitions[run.partition]
         groups["partition", run.partition] = [division.spec, division.code]
     groups["report", target] = catalogue.sources("rfedavg", target).plan
     return {key: canonical_json(value) for key, value in groups.items()}

@@ -87,8 +87,8 @@ def test_what_repeats_a_paper_s_setting_has_the_same_runs() -> None:
             assert [(run.spec, run.code, run.seed) for run in mine] == [
                 (run.spec, run.code, run.seed) for run in theirs
             ]
-            assert [again.divisions[run.partition].spec for run in mine] == [
-                paper.divisions[run.partition].spec for run in theirs
+            assert [again.partitions[run.partition].spec for run in mine] == [
+                paper.partitions[run.partition].spec for run in theirs
             ]
             assert mine[0].folder.startswith("results/own/study/cross_silo-mnist-any/")
 

@@ -83,7 +83,7 @@ def test_a_run_of_other_code_is_named(home: Path) -> None:
 
 def test_a_run_of_another_partition_is_named(home: Path) -> None:
     first = runs()[0]
-    division = catalogue(PAPER).divisions[first.partition]
+    division = catalogue(PAPER).partitions[first.partition]
     (home / "spec.json").write_text(json.dumps(dict(division.spec)))
     arguments = ["partition", "spec.json", "--out", first.partition, "--no-figure", "--code", division.code]
     result = CliRunner().invoke(app, arguments)
