@@ -222,9 +222,7 @@ class Workflow:
     def data(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched data that a partition needs; none for data in the repository."""
         self._plan_by_hashes()
-        section = self._partition(wildcards).spec["data"]
-        edition = section.get("edition", "demo")
-        return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
+        return _markers(self._partition(wildcards).spec["data"])
 
     @staticmethod
     def data_set(wildcards: Any) -> str:
@@ -247,8 +245,7 @@ class Workflow:
         """Return the markers of all data that have to be fetched at this scale."""
         for paper in self.catalogue.papers:
             self._planned(paper)
-        names = (name for name in self.catalogue.data if not name.endswith(("-demo", "-given")))
-        return [f"data/fetched/{name}.done" for name in names]
+        return [*chain.from_iterable(map(_markers, self.catalogue.data.values()))]
 
     def division(self, wildcards: Any) -> JobSpec:
         """Return the spec of a partition."""
@@ -266,8 +263,7 @@ class Workflow:
 
     def weights(self, wildcards: Any) -> list[str]:
         """Return the marker of fetched weights that a run's model starts from; none for most models."""
-        section = weights(self._runs(wildcards)[0])
-        return [f"data/fetched/{section['name']}-{section['edition']}.done"] if section else []
+        return _markers(weights(self._runs(wildcards)[0]) or {})
 
     def order(self, wildcards: Any) -> JobSpec:
         """Return the spec of a job's runs."""
@@ -372,6 +368,12 @@ def _plan(*code: str, files: Iterable[Path]) -> str:
 
 def _job_spec(rule: str, folder: str, content: Any) -> JobSpec:
     return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": content}
+
+
+def _markers(section: Mapping[str, Any]) -> list[str]:
+    """Return the marker of the data that a section names, if they have to be fetched."""
+    edition = section.get("edition", "demo")
+    return [] if edition == "demo" else [f"data/fetched/{section['name']}-{edition}.done"]
 
 
 def _known(by_folder: Mapping[str, Kept], folder: str) -> Kept:
