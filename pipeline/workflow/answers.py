@@ -40,13 +40,13 @@ TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
 SMALL_PERCENT = 25
 Kept = TypeVar("Kept")
-JobSpec = dict[str, Any]
+Order = dict[str, Any]
 
 
 class Workflow:
     """The catalogue, with an answer to each question that a rule asks.
 
-    A job spec is what a job's command is told: a parameter of its rule, so another one makes the job run
+    An order is what a job's command is told: a parameter of its rule, so another one makes the job run
     again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
     ``config`` is params.yaml and what ``--config`` changed. Snakemake's workflow says whether jobs are really
     done, and which files the configuration comes from; these are read and laid over each other by our rules.
@@ -98,7 +98,7 @@ class Workflow:
             return self.checked.setdefault(paper, self.catalogue.planned(paper))
 
     def begin(self) -> None:
-        """Set aside what is not believed, write the specs of jobs, and guess how long they take."""
+        """Set aside what is not believed, write the orders of jobs, and guess how long they take."""
         # Snakemake's limit on jobs per second starts a timer at each look for ready jobs, and a timer ends in
         # another look: after some hundred jobs, that takes a processor. No option turns the limit off.
         self.snakemake.scheduler.job_rate_limiter = None
@@ -108,8 +108,9 @@ class Workflow:
         jobs = self._jobs()
         # Without the mirror, whose address may hold a password.
         merged = yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
-        for spec in filter(None, (job.params.get("order") for job in jobs)):
-            write_text(Path(spec["file"]), f"{canonical_json(spec['told']) if 'told' in spec else merged}\n")
+        for order in filter(None, (job.params.get("order") for job in jobs)):
+            text = canonical_json(order["told"]) if "told" in order else merged
+            write_text(Path(order["file"]), f"{text}\n")
         seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
         with _in_one_line(self.where):  # times follow results that are here, of any study
             LogHandler.asked = (len(jobs), sum(seconds))
@@ -182,8 +183,8 @@ class Workflow:
         return _plan("pipeline.fidelity.board:board", "pipeline.site.board:write", files=data)
 
     @staticmethod
-    def site(wildcards: Any) -> JobSpec:
-        """Return the spec of the site: a hash of what makes it, its pages and what is kept for it."""
+    def site(wildcards: Any) -> Order:
+        """Return the order of the site: a hash of what makes it, its pages and what is kept for it."""
         paths = chain.from_iterable(map(walked, SHOWN_BY_SITE))
         files = filter(Path.is_file, (Path(path) for path, _ in paths))
         plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=files)
@@ -212,10 +213,10 @@ class Workflow:
         """Return the histories that a figure is made of."""
         sources = self._sources(wildcards)
         runs = sources.runs if sources.target.needs == "runs" else ()
-        return [f"{run.folder}/history.csv" for run in runs if line_of(run, Path()) is None]
+        return [f"{run.folder}/{HISTORY}" for run in runs if line_of(run, Path()) is None]
 
-    def report(self, wildcards: Any) -> JobSpec:
-        """Return the spec of a report: a function of its runs and its code, as a hash."""
+    def report(self, wildcards: Any) -> Order:
+        """Return the order of a report: a function of its runs and its code, as a hash."""
         sources = self._sources(wildcards)
         return {"file": f"logs/reports/{sources.paper}/{sources.name}.params.yaml", "plan": sources.plan}
 
@@ -247,10 +248,10 @@ class Workflow:
             self._planned(paper)
         return [*chain.from_iterable(map(_markers, self.catalogue.data.values()))]
 
-    def division(self, wildcards: Any) -> JobSpec:
-        """Return the spec of a partition."""
+    def division(self, wildcards: Any) -> Order:
+        """Return the order of a partition."""
         partition = self._partition(wildcards)
-        return _job_spec("partitions", partition.folder.replace("/partitions/", "/", 1), partition.spec)
+        return _order("partitions", partition.folder.replace("/partitions/", "/", 1), partition.spec)
 
     def division_code(self, wildcards: Any) -> str:
         """Return the hash of the code that makes a partition."""
@@ -265,11 +266,11 @@ class Workflow:
         """Return the marker of fetched weights that a run's model starts from; none for most models."""
         return _markers(weights(self._runs(wildcards)[0]) or {})
 
-    def order(self, wildcards: Any) -> JobSpec:
-        """Return the spec of a job's runs."""
+    def order(self, wildcards: Any) -> Order:
+        """Return the order of a job's runs."""
         runs = self._runs(wildcards)
         folder = runs[0].folder if wildcards.get("seed") else runs[0].group
-        return _job_spec("train", folder, [run.order() for run in runs])
+        return _order("train", folder, [run.order() for run in runs])
 
     def minutes(self, wildcards: Any, attempt: int) -> int:
         """Return the time to ask a cluster for; twice as much at each further attempt."""
@@ -366,7 +367,7 @@ def _plan(*code: str, files: Iterable[Path]) -> str:
     return digest([codehash.of_code(*code), [sha256_file(path) for path in (*files, *looks)]])[:16]
 
 
-def _job_spec(rule: str, folder: str, content: Any) -> JobSpec:
+def _order(rule: str, folder: str, content: Any) -> Order:
     return {"file": f"logs/{rule}/{folder.removeprefix(f'{RESULTS}/')}.order.json", "told": content}
 
 
