@@ -88,15 +88,6 @@ class Workflow:
         self.fetched = rf"({fetched})-(?!demo\b)[a-z0-9_]+"
         LogHandler.words = Words(self._named, self._seconds, duration, plain)
 
-    def _planned(self, paper: str) -> Planned:
-        """Return what a paper needs, with every specification checked before any of its jobs runs."""
-        if paper in self.checked:
-            return self.checked[paper]
-        if self.main and not self.snakemake.dryrun:
-            leave_others(self.snakemake.persistence)
-        with _in_one_line(self.where):
-            return self.checked.setdefault(paper, self.catalogue.planned(paper))
-
     def begin(self) -> None:
         """Set aside what is not believed, write the orders of jobs, and guess how long they take."""
         # Snakemake's limit on jobs per second starts a timer at each look for ready jobs, and a timer ends in
@@ -122,13 +113,13 @@ class Workflow:
         ended = scheduler is not None and scheduler._user_kill and not scheduler.failed
         print(GO_ON if ended else WHAT_NOW, file=sys.stderr)
 
-    def _jobs(self) -> list[Any]:
-        return list(self.snakemake.dag.needrun_jobs(exclude_finished=False))
-
     def show_reports(self) -> None:
         """Say where the reports are that were asked for, and what they mean."""
         paths = (path for path in self.snakemake.dag.derived_targetfiles if path.startswith("reports/"))
         messages.show(self.catalogue, paths, Console(stderr=True, highlight=False))
+
+    def _jobs(self) -> list[Any]:
+        return list(self.snakemake.dag.needrun_jobs(exclude_finished=False))
 
     def _say_how_long(self) -> None:
         jobs = [job for job in self._jobs() if job.rule.name in TRAIN]
@@ -304,6 +295,15 @@ class Workflow:
     @cached_property
     def _guess(self) -> Guesses:
         return machine.guesses(self.catalogue)
+
+    def _planned(self, paper: str) -> Planned:
+        """Return what a paper needs, with every specification checked before any of its jobs runs."""
+        if paper in self.checked:
+            return self.checked[paper]
+        if self.main and not self.snakemake.dryrun:
+            leave_others(self.snakemake.persistence)
+        with _in_one_line(self.where):
+            return self.checked.setdefault(paper, self.catalogue.planned(paper))
 
     def _sources(self, wildcards: Any) -> Sources:
         """Return what a report is made of.
