@@ -201,6 +201,11 @@ class Sources:
         """Its runs, each once."""
         return list({run.folder: run for runs in self.cells.values() for run in runs}.values())
 
+    @property
+    def trained(self) -> list[PlannedRun]:
+        """Its runs; none where only their partitions count."""
+        return self.runs if self.target.needs == "runs" else []
+
     def build(self, outputs: Mapping[str, Path]) -> None:
         """Write the target's files, a path for each form."""
         self.target.build(self, outputs)

@@ -36,7 +36,7 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     rows = [
         {
             "report": f"reports/{paper}/{name}",
-            "runs": 0 if target.needs == "partitions" else len(catalogue.needed(paper, name)),
+            "runs": len(catalogue.sources(paper, name).trained),
             "published": target.published,
             "title": target.title,
         }

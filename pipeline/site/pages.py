@@ -159,7 +159,7 @@ def summaries() -> dict[str, tuple[str, str]]:
 
 def cost_of(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
     """Return how many runs targets need and the time on one core, the most where runs end at a target."""
-    runs = {run.folder: run for shown in targets if shown.target.needs == "runs" for run in shown.runs}
+    runs = {run.folder: run for shown in targets for run in shown.trained}
     time = duration(sum(map(guess, runs.values()), NOTHING).seconds)
     ends = any("stop_at" in run.spec["evaluation"] for run in runs.values())
     return {"needed": len(runs), "time": f"{'at most' if ends else 'about'} {time}"}

@@ -203,8 +203,7 @@ class Workflow:
     def histories(self, wildcards: Any) -> list[str]:
         """Return the histories that a figure is made of."""
         sources = self._sources(wildcards)
-        runs = sources.runs if sources.target.needs == "runs" else ()
-        return [f"{run.folder}/{HISTORY}" for run in runs if line_of(run, Path()) is None]
+        return [f"{run.folder}/{HISTORY}" for run in sources.trained if line_of(run, Path()) is None]
 
     def report(self, wildcards: Any) -> Order:
         """Return the order of a report: a function of its runs and its code, as a hash."""
@@ -316,7 +315,7 @@ class Workflow:
             sources = self.catalogue.sources(paper, wildcards.get("table") or wildcards.get("figure"))
         if not self.params.one_process or self.catalogue.papers[paper].is_study:
             return sources
-        for run in sources.runs if sources.target.needs == "runs" else ():
+        for run in sources.trained:
             seeds = tuple(other.seed for other in groups[run.group])
             if seeds != self.params.papers[paper].seeds:
                 raise SystemExit(

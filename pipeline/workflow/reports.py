@@ -59,8 +59,7 @@ def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
         return [*catalogue.index.values()]
     if name in catalogue.papers:
         return [run for run in catalogue.index.values() if run.paper == name]
-    sources = catalogue.sources(*catalogue.named(path))
-    return sources.runs if sources.target.needs == "runs" else []
+    return catalogue.sources(*catalogue.named(path)).trained
 
 
 def one_of(names: Iterable[str]) -> str:
