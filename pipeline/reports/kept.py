@@ -24,7 +24,8 @@ from pipeline.catalogue.targets import PlannedRun
 
 REFERENCE, SHORTER = Path("reports/reference"), "quick"
 RUNS, HISTORIES = "runs.parquet", "histories.parquet"
-FIRST = ["run", "processor", "round"]
+KEY, PROCESSOR = "run", "processor"
+FIRST = [KEY, PROCESSOR, "round"]
 WORK = ("rows_gradient", "rows_forward")
 COUNTS = ("rounds", "best_round", *WORK)
 MEASURED = ("test_", "train_", "validation_")
@@ -86,12 +87,14 @@ def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> DataFr
 
 @cache
 def _histories(path: Path, now: Stamps) -> Mapping[str, DataFrame]:
-    return {str(run): history.drop(columns=FIRST[:2]) for run, history in read_histories(path).groupby("run")}
+    return {
+        str(run): history.drop(columns=[KEY, PROCESSOR]) for run, history in read_histories(path).groupby(KEY)
+    }
 
 
 def read_runs(path: Path) -> DataFrame:
     """Return the lines of a paper's kept runs; none if there is no such file."""
-    return _read(path, FIRST[:1])
+    return _read(path, [KEY])
 
 
 def add_runs(gathered: DataFrame, path: Path) -> Path:

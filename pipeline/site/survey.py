@@ -1,7 +1,7 @@
 """What exists: the state of every target and run, read from reports/ and results/."""
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from html import unescape
@@ -16,10 +16,19 @@ from pipeline.catalogue.params import EDITIONS, configuration, overlay
 from pipeline.catalogue.targets import Cell, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
-from pipeline.reports import report_changes
+from pipeline.reports import REPORTS, report_changes
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, filled, read_histories, read_runs
+from pipeline.reports.kept import (
+    HISTORIES,
+    KEY,
+    PROCESSOR,
+    REFERENCE,
+    RUNS,
+    filled,
+    read_histories,
+    read_runs,
+)
 from pipeline.reports.results import REPRODUCTION, facts, is_made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -197,32 +206,35 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     """
     catalogue = build_catalogue(config)
     catalogues: dict[str, Catalogue] = {catalogue.params.scale: catalogue}
-    evidence: dict[str, Evidence] = {}
-    reference = tuple(_kept(config, root, evidence))
+    reference, evidence = _kept(config, root)
     targets = []
     for paper, name, _ in catalogue.targets():
-        folder = root / "reports" / paper
-        frame, files = _built(folder, name)
+        frame, files = _built(root / REPORTS / paper, name)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in catalogues and scale in config["scales"]:
             catalogues[scale] = build_catalogue({**config, "scale": scale})
         sources = catalogues.get(scale, catalogue).sources(paper, name, root)
-        if sources.target.needs == "runs":
-            records = [_evidence(evidence, run, root) for run in sources.runs]
-            for record in records:
-                if f"{paper}/{name}" not in record.used:
-                    record.used.append(f"{paper}/{name}")
-            finished = sum(record.finished for record in records)
-            hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
-        else:
-            finished = sum(is_made(run, root, partition=True) for run in sources.runs)
-            hurt = False
-        provenance = folder / f"{name}.{PROVENANCE}"
-        changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
-        begun = bool(files or finished or hurt)
-        status = _status(sources, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
-        targets.append(status)
+        targets.append(_state_here(sources, frame, files, evidence))
     return Survey(tuple(targets), reference, evidence)
+
+
+def _state_here(
+    sources: Sources, frame: DataFrame | None, files: dict[str, Path], evidence: dict[str, Evidence]
+) -> TargetStatus:
+    """Return a target as it was built here, and note what is known of its runs."""
+    root, report = sources.root, f"{sources.paper}/{sources.name}"
+    records = [_evidence(evidence, run, root) for run in sources.trained]
+    for record in records:
+        if report not in record.used:
+            record.used.append(report)
+    finished = sum(record.finished for record in records)
+    if sources.target.needs == "partitions":
+        finished = sum(is_made(run, root, partition=True) for run in sources.runs)
+    hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
+    provenance = root / REPORTS / f"{report}.{PROVENANCE}"
+    changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
+    begun = bool(files or finished or hurt)
+    return _status(sources, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
 
 
 def _status(sources: Sources, **values: Any) -> TargetStatus:
@@ -235,8 +247,8 @@ def _built(folder: Path, target: str) -> tuple[DataFrame | None, dict[str, Path]
     return read_csv(files["csv"]) if "csv" in files else None, files
 
 
-def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) -> Iterator[TargetStatus]:
-    """Yield the papers' targets as reports/reference has them, and note what is known of their runs."""
+def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ...], dict[str, Evidence]]:
+    """Return the papers' targets as reports/reference has them, and what is known of their runs."""
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
     catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
@@ -244,10 +256,12 @@ def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) 
     lines = {line["spec_sha256"]: filled(line) for table in tables for line in table.to_dict("records")}
     histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
     curves = {
-        run: one.drop(columns=["run", "processor"])
+        run: history.drop(columns=[KEY, PROCESSOR])
         for table in histories
-        for run, one in table.groupby("run")
+        for run, history in table.groupby(KEY)
     }
+    targets: list[TargetStatus] = []
+    evidence: dict[str, Evidence] = {}
     for paper, name, _ in catalogue.targets():
         frame, files = _built(root / REFERENCE / paper, name)
         sources = catalogue.sources(paper, name, root)
@@ -261,7 +275,8 @@ def _kept(config: Mapping[str, Any], root: Path, evidence: dict[str, Evidence]) 
             run_facts = {**line, "final": line, "spec": line["spec_sha256"]}
             record = Evidence(run, run_facts, [], True, curves.get(run.folder))
             evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")
-        yield shown
+        targets.append(shown)
+    return tuple(targets), evidence
 
 
 def dotted(folder: str) -> str:
