@@ -223,10 +223,10 @@ def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, KeptLine]], fold
 def in_turn(units: Iterable[Unit], seed: int) -> Iterator[Unit]:
     """Yield the quickest figure, then one cell of each table in turn, chosen at random; papers take turns."""
     tables: dict[tuple[str, str], list[Unit]] = {}
-    figures = []
+    figures: list[Unit] = []
     for unit in units:
-        figures += [] if unit.row else [unit]
-        tables.setdefault((unit.paper, unit.target), []).extend([unit] if unit.row else [])
+        cells = tables.setdefault((unit.paper, unit.target), [])
+        (cells if unit.row else figures).append(unit)
     yield from sorted(figures, key=lambda unit: unit.seconds)[:1]
     papers, ordered = Counter[str](), []
     for (paper, target), cells in tables.items():
