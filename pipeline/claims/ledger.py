@@ -44,7 +44,7 @@ SUMMARIES: Mapping[str, Callable[[Series[float]], float]] = {
     "swing": lambda curve: curve.diff().std() if len(curve) >= FEWEST_ROUNDS else math.nan,
     "peak": lambda curve: math.nan if curve.isna().any() else float(curve.index[int(curve.argmax())]),
 }
-FOLDER = Path(__file__).parents[1] / "papers"
+PAPERS = Path(__file__).parents[1] / "papers"
 Lines = Mapping[Cell, Mapping[Any, Any]]
 
 
@@ -102,7 +102,7 @@ class Verdict:
 @cache
 def ledger(paper: str) -> tuple[Claim, ...]:
     """Return a paper's claims; none if it has no ledger."""
-    path = FOLDER / paper / LEDGER
+    path = PAPERS / paper / LEDGER
     return load(path, paper) if path.exists() else ()
 
 

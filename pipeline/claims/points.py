@@ -19,7 +19,7 @@ from fedcore.spec import Evaluation
 from pipeline.catalogue.grids import known_changes, options_of, setting_keys
 from pipeline.catalogue.schema import Key, PaperParams
 from pipeline.catalogue.targets import Changes, Query
-from pipeline.claims.ledger import FOLDER
+from pipeline.claims.ledger import PAPERS
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts
 
@@ -95,7 +95,7 @@ class Point(Options):
 @cache
 def points(paper: str) -> Mapping[str, Point]:
     """Return a paper's open points by name; none if it declares none."""
-    path = FOLDER / paper / FILE
+    path = PAPERS / paper / FILE
     return load(path) if path.exists() else {}
 
 

@@ -21,7 +21,7 @@ from fedcore.base.options import suggestion
 from pipeline.catalogue.schema import PaperParams, ReadingsParams
 from pipeline.catalogue.targets import Cell, Changes, Paper, Query, Target
 from pipeline.claims.design import design, parameters, shares
-from pipeline.claims.ledger import FOLDER, HOLDS, LEDGER, cells_of, judge, ledger
+from pipeline.claims.ledger import HOLDS, LEDGER, PAPERS, cells_of, judge, ledger
 from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
@@ -143,7 +143,7 @@ def readings_targets(paper: str, declared: Paper, params: PaperParams) -> dict[s
         targets[name + ENDING] = Readings(
             title=f"{table.title}: readings by their distance from the print",
             published=table.published,
-            basis=tuple(path for file in (FILE, LEDGER) if (path := FOLDER / paper / file).exists()),
+            basis=tuple(path for file in (FILE, LEDGER) if (path := PAPERS / paper / file).exists()),
             queries=space.cells,
             needs=table.needs,
             draw=partial(draw, space),

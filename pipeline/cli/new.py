@@ -15,8 +15,9 @@ from fedcore.base.registry import NAME, chosen, find
 from fedcore.partitions import PartitionOptions
 from fedcore.spec import load as load_run
 from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load, study_names
+from pipeline.claims.ledger import PAPERS
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
-from pipeline.papers import FOLDER, build_catalogue
+from pipeline.papers import build_catalogue
 from pipeline.reports.render import rendered
 
 study = typer.Typer(
@@ -103,7 +104,7 @@ def new_paper(
 
     Example: fedcore paper new mini --data mnist --partition similarity:0.0,iid --methods fedavg,fedprox
     """
-    folder, text = FOLDER / name, PARAMS.read_text(encoding="utf-8")
+    folder, text = PAPERS / name, PARAMS.read_text(encoding="utf-8")
     if re.fullmatch(NAME, name) is None or name in RESERVED:
         raise SpecError(f"NAME: got '{name}', expected a name of the form {NAME} but {', '.join(RESERVED)}")
     if folder.exists() or re.search(rf"(?m)^  {name}:", text) or name in study_names():

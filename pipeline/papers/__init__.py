@@ -14,10 +14,9 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import StudyError, configuration, load, overlay, with_studies
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Paper
+from pipeline.claims.ledger import PAPERS
 from pipeline.claims.readings import readings_targets
 from pipeline.reports.study import study_paper
-
-FOLDER = Path(__file__).parent
 
 
 @cache
@@ -71,4 +70,4 @@ def catalogue_of(
 
 def published(paper: str) -> Path:
     """Return the file of a paper's published numbers."""
-    return FOLDER / paper / "published.csv"
+    return PAPERS / paper / "published.csv"

@@ -10,8 +10,8 @@ from typing import Any
 from fedcore.base.files import canonical_json
 from fedcore.base.lazy import pd
 from fedcore.execution.machine import commit
+from pipeline.claims.ledger import PAPERS
 from pipeline.fidelity.scoreboard import NAMES, OUTCOMES, claims, claims_by_reading, scoreboard
-from pipeline.papers import FOLDER
 from pipeline.reports import captions, style
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.render import rendered
@@ -152,7 +152,7 @@ def _nearness(line: Mapping[Any, Any], whole: int) -> float:
 
 def summaries() -> dict[str, tuple[str, str]]:
     """Return what holds of each paper and what does not, in the words of the project's README."""
-    path = FOLDER.parents[1] / "README.md"
+    path = PAPERS.parents[1] / "README.md"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return {paper: (holds, fails) for paper, holds, fails in TOLD.findall(text)}
 
@@ -166,7 +166,7 @@ def cost_of(targets: Iterable[TargetStatus], guess: Guesses) -> dict[str, Any]:
 
 
 def _readme(key: str) -> list[tuple[str, str]]:
-    _, *sections = (FOLDER / key / "README.md").read_text(encoding="utf-8").split("\n## ")
+    _, *sections = (PAPERS / key / "README.md").read_text(encoding="utf-8").split("\n## ")
     return [(name, text.strip()) for name, _, text in (section.partition("\n") for section in sections)]
 
 

@@ -119,7 +119,7 @@ def _sound_metrics(path: Path, tables: Iterable[str]) -> bool:
         return False
 
 
-FOLDER = Path(".snakemake")
+RECORDS = Path(".snakemake")
 
 
 def recorded(root: Path = Path()) -> frozenset[str] | None:
@@ -127,7 +127,7 @@ def recorded(root: Path = Path()) -> frozenset[str] | None:
 
     None where it is at work, so that files may be half made, or keeps its records in a database.
     """
-    folder = root / FOLDER
+    folder = root / RECORDS
     if any((folder / "locks").glob("*")) or (folder / "metadata.db").exists():
         return None
     walked = (entry for name in ("metadata", "incomplete") for entry in os.walk(folder / name))
@@ -140,8 +140,8 @@ def recorded(root: Path = Path()) -> frozenset[str] | None:
 
 def forget(root: Path = Path()) -> None:
     """Delete Snakemake's records, so that hashes decide about all files."""
-    shutil.rmtree(root / FOLDER / "metadata", ignore_errors=True)
-    (root / FOLDER / "metadata.db").unlink(missing_ok=True)
+    shutil.rmtree(root / RECORDS / "metadata", ignore_errors=True)
+    (root / RECORDS / "metadata.db").unlink(missing_ok=True)
 
 
 @contextmanager
@@ -151,8 +151,8 @@ def alone() -> Iterator[None]:
     Raises:
         SpecError: one is at work.
     """
-    FOLDER.mkdir(exist_ok=True)
-    with (FOLDER / "alive").open("a") as sign:
+    RECORDS.mkdir(exist_ok=True)
+    with (RECORDS / "alive").open("a") as sign:
         try:
             fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -181,11 +181,11 @@ def forget_dead() -> None:
     `snakemake --unlock` would remove them too, but a user has to know that nobody is at work.
     """
     with suppress(OSError):
-        FOLDER.mkdir(exist_ok=True)
-        sign = os.open(FOLDER / "alive", os.O_RDWR | os.O_CREAT, 0o666)
+        RECORDS.mkdir(exist_ok=True)
+        sign = os.open(RECORDS / "alive", os.O_RDWR | os.O_CREAT, 0o666)
         with suppress(BlockingIOError):
             fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if left := list((FOLDER / "locks").glob("*.lock")):
+            if left := list((RECORDS / "locks").glob("*.lock")):
                 for path in left:
                     path.unlink(missing_ok=True)
                 print("A Snakemake was killed in this folder; its locks are removed.", file=sys.stderr)

@@ -23,7 +23,8 @@ from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, ST
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
 from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
 from pipeline.catalogue.targets import RESULTS, PlannedPartition, PlannedRun, Sources
-from pipeline.papers import FOLDER, build_catalogue
+from pipeline.claims.ledger import PAPERS
+from pipeline.papers import build_catalogue
 from pipeline.reports.kept import REFERENCE, RUNS, line_of
 from pipeline.workflow import machine, messages
 from pipeline.workflow.adopt import Decision, apply, inspect, leave_others, recorded
@@ -34,7 +35,7 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 GO_ON = "The same command continues from the checkpoints."
 WHAT_NOW = f"""fedcore status shows what is done, and why a run failed. {GO_ON}
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv [--study FILE]"""
-SITE = FOLDER.parent / "site"
+SITE = PAPERS.parent / "site"
 SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
@@ -170,7 +171,7 @@ class Workflow:
     @staticmethod
     def board_plan(wildcards: Any) -> str:
         """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
-        data = sorted(path for name in ("published.csv", "claims.yaml") for path in FOLDER.glob(f"*/{name}"))
+        data = sorted(path for name in ("published.csv", "claims.yaml") for path in PAPERS.glob(f"*/{name}"))
         return _plan("pipeline.fidelity.board:board", "pipeline.site.board:write", files=data)
 
     @staticmethod

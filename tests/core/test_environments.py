@@ -10,9 +10,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from pipeline.papers import FOLDER
+from pipeline.claims.ledger import PAPERS
 
-HOME = FOLDER.parent.parent
+HOME = PAPERS.parent.parent
 RECIPES = ("Dockerfile", "apptainer.def", "environment.yaml", "pipeline/rules/envs/fedrepro.yaml")
 SCRIPTS = ("pipeline/rules/envs/fedrepro.post-deploy.sh", "pyproject.toml", ".ci/run", "README.md")
 PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text())

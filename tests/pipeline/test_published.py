@@ -11,8 +11,8 @@ import pytest
 
 from fedcore.base.errors import DataError
 from fedcore.base.registry import plugins
-from pipeline.claims.ledger import ledger
-from pipeline.papers import FOLDER, catalogue_of, papers, published
+from pipeline.claims.ledger import PAPERS, ledger
+from pipeline.papers import catalogue_of, papers, published
 from pipeline.reports.results import Published, published_cells
 from pipeline.reports.tables import Table
 
@@ -56,7 +56,7 @@ def cell(paper: str, target: str, row: str, column: str) -> Published:
 
 
 def test_every_paper_with_numbers_is_counted_here() -> None:
-    with_numbers = [path for path in FOLDER.glob("*/published.csv") if path.read_text().count("\n") > 1]
+    with_numbers = [path for path in PAPERS.glob("*/published.csv") if path.read_text().count("\n") > 1]
     assert {path.parent.name for path in with_numbers} == set(COUNTS)
 
 
@@ -121,7 +121,7 @@ def test_rows_and_columns_are_names_of_the_library(paper: str) -> None:
 
 
 def test_printed_numbers_and_claims_are_about_cells_of_their_tables() -> None:
-    planned = catalogue_of(FOLDER.parents[1] / "params.yaml", "paper")
+    planned = catalogue_of(PAPERS.parents[1] / "params.yaml", "paper")
     for paper in papers():
         targets = planned.papers[paper].targets
         for target, cells in frame(paper).groupby("target"):
@@ -261,7 +261,7 @@ def test_one_data_set_has_one_size_in_all_papers() -> None:
 
 @pytest.mark.parametrize("paper", COUNTS)
 def test_the_readme_names_every_target_and_no_other(paper: str) -> None:
-    text = (FOLDER / paper / "README.md").read_text().split("## Targets")[1].split("\n## ")[0]
+    text = (PAPERS / paper / "README.md").read_text().split("## Targets")[1].split("\n## ")[0]
     named = re.findall(r"^\| ([a-z0-9_, ]+) \|", text, flags=re.MULTILINE)
     listed = [name for names in named for part in names.split(", ") for name in _span(part)]
     assert sorted(listed) == sorted(papers()[paper].targets)
