@@ -211,7 +211,7 @@ def draw(measured: DataFrame) -> Figure:
             axes.scatter(x, y, s=12, label=label, **look)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
-    axes.set_xticks(TICKS, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in TICKS])
+    axes.set_xticks(TICKS, [*map(in_print, TICKS)])
     axes.minorticks_off()
     axes.grid(visible=False)
     axes.tick_params(axis="y", length=0)

@@ -19,7 +19,7 @@ from pipeline.reports.captions import origin_of
 from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import UNCORRECTED, Effect
 from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.render import write_grid
+from pipeline.reports.render import in_print, write_grid
 from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
 from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
@@ -336,7 +336,7 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     if far:
         ticks = [-20, 0, 2, 20] if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
         panels[0].set_xscale("symlog", linthresh=LINEAR)
-        panels[0].set_xticks(ticks, [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+        panels[0].set_xticks(ticks, [*map(in_print, ticks)])
         panels[0].minorticks_off()
     lines = []
     for axes, (group, keys) in zip(panels, groups.items(), strict=True):
