@@ -16,7 +16,7 @@ from fedcore.execution import plot
 from pipeline.catalogue.targets import Sources
 from pipeline.reports.captions import Caption
 from pipeline.reports.render import csv, figure_in_latex, md
-from pipeline.reports.style import Look
+from pipeline.reports.style import COLUMN, TEXT, Look
 
 STYLE: Any = plot.STYLE | {
     "axes.formatter.min_exponent": 3,
@@ -29,7 +29,6 @@ STYLE: Any = plot.STYLE | {
     "svg.fonttype": "none",
     "svg.hashsalt": "fedrepro",
 }
-TEXT, COLUMN = {1: 4.77, 2: 7.0}, 3.3  # width in inches, by columns of the page
 PANEL, HIGHEST, LETTER = 1.9, 7.4, 0.068  # inches
 SMALL = 7  # points, of the smallest letters
 PUBLISHED = Look("published", "0.3", "D", "")

@@ -17,6 +17,7 @@ from fedcore.base.files import atomic, write_text
 from fedcore.base.lazy import DataFrame, jinja2, pd
 from pipeline.catalogue.schema import Layout
 from pipeline.catalogue.targets import TEMPLATES
+from pipeline.reports import style
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 
@@ -28,7 +29,9 @@ NO_TEX = (
 )
 Span = tuple[int, int]
 SHARED = 0.86
-TEXT, COLUMN = {1: 12.1, 2: 17.8}, {1: 12.1, 2: 8.4}  # width in cm, by columns of the page
+INCH = 2.54
+TEXT = {columns: round(INCH * width, 1) for columns, width in style.TEXT.items()}  # in cm
+COLUMN = {1: TEXT[1], 2: round(INCH * style.COLUMN, 1)}
 LINES = 44  # of a page
 SHRUNK = 7 / 8  # from eight points to the smallest size of letters
 LETTER, GAP, SMALL = 0.15, 0.21, 0.875  # cm, but the last: the size of a deviation's letters

@@ -13,6 +13,7 @@ from fedcore.base.registry import Line, plugins
 from pipeline.catalogue.targets import Sources
 
 DIVERGED = "‡"
+TEXT, COLUMN = {1: 4.77, 2: 7.0}, 3.3  # width in inches, by columns of the page
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 SKY_BLUE, YELLOW, BLACK = "#56B4E9", "#F0E442", "#000000"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]

@@ -21,7 +21,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.schema import Layout
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import papers
-from pipeline.reports import figures
+from pipeline.reports import figures, style
 
 ROUNDS = [0, 1, 2]
 SENT = {name: [0.0, 1e6, 1e6] for name in ("bytes_down", "bytes_up")}
@@ -134,7 +134,7 @@ def fits_its_page(figure: Figure, columns: int) -> None:
     """Assert that nothing is cut off, and that letters have seven points or more in print."""
     width, height = figure.get_size_inches()
     box = figure.get_tightbbox()
-    assert width <= figures.TEXT[columns]
+    assert width <= style.TEXT[columns]
     assert box.x0 > -0.02
     assert box.y0 > -0.02
     assert box.x1 < width + 0.02
@@ -192,6 +192,6 @@ def test_every_figure_fits_a_page_of_two_columns(root: Path, pictures: list[Figu
         for run in plan.needed(*name.split("/")):
             pretend(run, root, diverged=False)
         build(plan, name, root, pictures)
-        wide = pictures.pop().get_figwidth() > figures.COLUMN
+        wide = pictures.pop().get_figwidth() > style.COLUMN
         text = (root / "report.tex").read_text()
         assert (r"\begin{figure*}" in text) == wide, name

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from pipeline.catalogue.targets import Column
 from pipeline.papers import catalogue_of
-from pipeline.reports import figures, render
+from pipeline.reports import figures, render, style
 from pipeline.reports.captions import Caption
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.tables import Table, arrange
@@ -102,10 +102,10 @@ def test_tex_takes_any_text(tmp_path: Path, head: str, page: int) -> None:
 def test_a_figure_fits_the_page_at_its_own_size(tmp_path: Path, head: str, page: int) -> None:
     caption = Caption("Demo scale: not a reproduction.", ("A figure.", "Second."))
     log = ""
-    for width in (figures.TEXT[page], figures.COLUMN):
+    for width in (style.TEXT[page], style.COLUMN):
         with figures.styled(page):
             figures.save(figures.framed(2.0, width), {"pdf": tmp_path / "fig1.pdf"})
-        text = render.figure_in_latex("toy", "fig1", caption, page == 2 and width > figures.COLUMN)
+        text = render.figure_in_latex("toy", "fig1", caption, page == 2 and width > style.COLUMN)
         log += compiled(tmp_path, text, rf"{head}\usepackage{{graphicx}}")
     assert "Overfull" not in log
 

@@ -231,7 +231,7 @@ def mixture(inputs: Inputs) -> Picture:
         for name, colour, marker in zip(largest, COLOURS, MARKERS, strict=False)
     }
     shown, labels = lines.assign(std=0.0, column=DATASET), ("pass of central training", "mixture weight")
-    figure, panels = figures.lines(shown, {DATASET: ""}, looks, 3.5, labels=labels, width=figures.COLUMN)
+    figure, panels = figures.lines(shown, {DATASET: ""}, looks, 3.5, labels=labels, width=style.COLUMN)
     for name, look in looks.items():
         panels[DATASET].axhline(weights[name].iloc[0], color=look.colour, linestyle=":", linewidth=0.8)
     sentences = (
@@ -248,7 +248,7 @@ def example(inputs: Inputs) -> Picture:
     solved = solve()
     grid = np.linspace(0.02, 0.98, 200)
     client_losses = np.array([losses(q) for q in grid], dtype=float)
-    figure = figures.framed(4.0, figures.COLUMN)
+    figure = figures.framed(4.0, style.COLUMN)
     axes = figure.subplots()
     for p, line, colour in ((0.5, "-", style.BLACK), (0.75, "--", style.ORANGE), (1.0, "-.", style.BLUE)):
         label = f"p = ({p:g}, {1 - p:g})"

@@ -110,5 +110,5 @@ def privacy(inputs: Inputs) -> Picture:
         for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
     }
     labels = ("communication round", "test accuracy (%)")
-    figure, _ = figures.lines(frame, {"mnist": ""}, looks, 3.5, labels=labels, width=figures.COLUMN)
+    figure, _ = figures.lines(frame, {"mnist": ""}, looks, 3.5, labels=labels, width=style.COLUMN)
     return Picture(frame, figure, (inputs.spread(frame),))
