@@ -103,7 +103,7 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame) -> str:
         known = (line for line in lines if line.get("n", 0) >= FEWEST and line["verdict"] != "worse")
         near = [plan.labels[line["column"]] for line in known if line["column"] != leader]
         shown = [*near[:SHORT], *([f"{len(near) - SHORT} more"] if len(near) > SHORT else [])]
-        return f"take {plan.labels[leader]}" + f"; not shown worse: {', '.join(shown)}" * bool(shown)
+        return f"take {plan.labels[leader]}" + (f"; not shown worse: {', '.join(shown)}" if shown else "")
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     if "undecided" in verdicts:

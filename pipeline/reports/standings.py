@@ -359,11 +359,12 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
     notes = [
         f"Means over n = {counts} data sets with 95% intervals, not corrected for the number of methods; "
         f"grey: no difference that matters (±{margin:g} points).",
-        *[f"The axis is linear to ±{LINEAR}, logarithmic beyond."] * far,
-        *["The interval of one data set is not drawn."] * bool((numbers["n"] == 1).any()),
+        f"The axis is linear to ±{LINEAR}, logarithmic beyond." if far else "",
+        "The interval of one data set is not drawn." if (numbers["n"] == 1).any() else "",
+        f"Hollow: of fewer than {FEWEST} data sets, which decides nothing."
+        if (numbers["n"] < FEWEST).any()
+        else "",
     ]
-    if (numbers["n"] < FEWEST).any():
-        notes += [f"Hollow: of fewer than {FEWEST} data sets, which decides nothing."]
     return Picture(numbers, figure, notes)
 
 

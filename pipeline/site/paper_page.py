@@ -94,8 +94,8 @@ def _standing(shown: TargetStatus) -> str:
     if shown.reference:
         return ", ".join(filter(None, [_near(shown), shown.numbers]))
     needed = len(shown.runs)
-    parts = [f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"]
-    return "; ".join(parts + [f"{shown.scale} scale"] * shown.scaled)
+    text = f"{shown.finished} of {needed} {shown.target.needs}" if needed else "needs no run"
+    return f"{text}; {shown.scale} scale" if shown.scaled else text
 
 
 def _near(shown: TargetStatus) -> str:

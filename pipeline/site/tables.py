@@ -106,4 +106,7 @@ def _remark(line: Line) -> str:
 
 def _legend(frame: DataFrame) -> list[tuple[str, str, str]]:
     rule = " or ".join(sorted({str(rule) for rule in frame["margin_rule"] if rule}))
-    return [(kind, mark, text + f" ({rule})" * (at == 0)) for at, (kind, mark, text) in LEVELS.items()]
+    return [
+        (kind, mark, f"{text} ({rule})" if level == 0 else text)
+        for level, (kind, mark, text) in LEVELS.items()
+    ]
