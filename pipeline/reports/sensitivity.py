@@ -88,14 +88,17 @@ def _fewer_trials(plan: Plan) -> Orders:
 
 
 def _limited(plan: Plan) -> str:
-    for few, (many, fewer) in _fewer_trials(plan).items():
-        tau, gain = _tau(many, fewer), float((many - fewer).median())
-        limited = "limited" if tau < SURE or gain >= GAIN else "not limited"
-        return (
-            f"The board is {limited} by tuning: against {few}, all gain {gain:.2f} points (median), with a "
-            f"tau of {tau:.2f} (limited: {GAIN:g} points or more, or a tau below {SURE:g})."
-        )
-    return ""
+    orders = _fewer_trials(plan)
+    if not orders:
+        return ""
+    ((trials, (many, few)),) = orders.items()
+    tau = _tau(many, few)
+    gain = float((many - few).median())
+    limited = "limited" if tau < SURE or gain >= GAIN else "not limited"
+    return (
+        f"The board is {limited} by tuning: against {trials}, all gain {gain:.2f} points (median), with a "
+        f"tau of {tau:.2f} (limited: {GAIN:g} points or more, or a tau below {SURE:g})."
+    )
 
 
 def _tau(before: Series[float], after: Series[float]) -> float:
