@@ -6,7 +6,7 @@ from fedcore.base.lazy import DataFrame, Series, pd, scipy
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.captions import extent
-from pipeline.reports.effects import RUN, UNCORRECTED
+from pipeline.reports.effects import RUN, UNCORRECTED, with_interval
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.standings import COSTLY, BoardContent, boards, complete, contending, expected
 from pipeline.reports.trials import TRIALS, Plan, late_mean
@@ -115,7 +115,7 @@ def _crossed(plan: Plan, run_scores: DataFrame) -> BoardContent:
         for side in grid if gains else ():
             row = f"{side.replace('_', ' ')}, {stage}"
             part = {key: gains.get((side, key)) for key in servers}
-            cells = (f"{e.mean:+.2f} ({e.low:+.2f} to {e.high:+.2f})" if e else "–" for e in part.values())
+            cells = (with_interval(e.line("", "")) if e else "–" for e in part.values())
             rows.append((row, tuple(map(PrintedCell, cells))))
             lines += [effect.line(row, key) for key, effect in part.items() if effect]
     alone = next(iter(servers))
