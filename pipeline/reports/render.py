@@ -159,7 +159,7 @@ def _blocks(grid: Grid, room: float) -> list[Span]:
     """
     pieces = grid.spans
     if any(_width(grid.part(*piece)) > room for piece in pieces):
-        pieces = [(place, place + 1) for place in range(len(grid.columns))]
+        pieces = [(index, index + 1) for index in range(len(grid.columns))]
     spans = [(first, last) for (first, _), (_, last) in combinations_with_replacement(pieces, 2)]
     widths = {span: _width(grid.part(*span)) for span in spans}
     fewest = len(_filled(pieces, widths, room))

@@ -136,49 +136,58 @@ def searches(
     measure: Measure | None = None,
     **shared: Any,
 ) -> dict[str, Table]:
-    """Declare a search for each method: one row per candidate.
+    """Declare a search for each of ``grids``, by the name of its target; the rest is as in ``search``."""
+    return {name: search(grid, query, title, columns, measure, **shared) for name, grid in grids.items()}
+
+
+def search(
+    grid: Search,
+    query: Callable[[PaperParams, str, Search, Choice], Query],
+    title: str,
+    columns: Callable[[PaperParams], tuple[Column, ...]],
+    measure: Measure | None = None,
+    **shared: Any,
+) -> Table:
+    """Declare the search of one method: one row per candidate.
 
     Args:
-        grids: the searches by the name of their target.
+        grid: the search.
         query: (parameters, column key, search, candidate) -> its runs.
-        title: of all tables, each with its method's name.
-        columns: of all tables.
+        title: the table's, ``{}`` standing for the method's name.
+        columns: the table's.
         measure: what a run is scored by; its accuracy on rows held out, in per cent, unless given.
-        shared: what else the tables have in common.
+        shared: what else the table has.
     """
 
-    def declare(search: Search) -> Table:
-        @cache
-        def named(params: PaperParams) -> dict[str, Choice]:
-            choices: dict[str, Choice] = {}
-            for choice in candidates(params.tune, tried(params, search.method)):
-                if choices.setdefault(name := _said(choice, "_", "-"), choice) != choice:
-                    raise SpecError(
-                        f"algorithms.{search.method}: got two candidates '{name}' in tune, expected values "
-                        "that differ within six digits"
-                    )
-            return choices
+    @cache
+    def named(params: PaperParams) -> dict[str, Choice]:
+        choices: dict[str, Choice] = {}
+        for choice in candidates(params.tune, tried(params, grid.method)):
+            if choices.setdefault(name := _said(choice, "_", "-"), choice) != choice:
+                raise SpecError(
+                    f"algorithms.{grid.method}: got two candidates '{name}' in tune, expected values "
+                    "that differ within six digits"
+                )
+        return choices
 
-        def rows(params: PaperParams) -> dict[str, str]:
-            return {name: _said(choice, " = ", ", ", search.labels) for name, choice in named(params).items()}
+    def rows(params: PaperParams) -> dict[str, str]:
+        return {name: _said(choice, " = ", ", ", grid.labels) for name, choice in named(params).items()}
 
-        def queries(params: PaperParams) -> Asked:
-            cells = product(named(params).items(), columns(params))
-            return {(row, c.key): query(params, c.key, search, choice) for (row, choice), c in cells}
+    def queries(params: PaperParams) -> Asked:
+        cells = product(named(params).items(), columns(params))
+        return {(row, c.key): query(params, c.key, grid, choice) for (row, choice), c in cells}
 
-        return Table(
-            title=title.format(search.label),
-            published=search.published,
-            rows=rows,
-            columns=columns,
-            queries=queries,
-            measure=measure or on_held_out(lambda facts: "accuracy"),
-            heading="Candidate",
-            search=True,
-            **{"test": "none", **shared},
-        )
-
-    return {name: declare(grid) for name, grid in grids.items()}
+    return Table(
+        title=title.format(grid.label),
+        published=grid.published,
+        rows=rows,
+        columns=columns,
+        queries=queries,
+        measure=measure or on_held_out(lambda facts: "accuracy"),
+        heading="Candidate",
+        search=True,
+        **{"test": "none", **shared},
+    )
 
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:

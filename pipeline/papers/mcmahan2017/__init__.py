@@ -14,7 +14,7 @@ from pipeline.reports import figures, style
 from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, line
 from pipeline.reports.results import RunFacts
-from pipeline.reports.search import Choice, Search, searches, seeds
+from pipeline.reports.search import Choice, Search, search, seeds
 from pipeline.reports.tables import Table
 
 PANELS = {"own": "different starts", "same": "one start"}
@@ -147,8 +147,8 @@ class Grid:
             query = self.query(*cells[column])
             return replace(query, changes=(*query.changes, *choice.items()), seeds=seeds(params))
 
-        return searches(
-            {"": Search("fedavg", label, published)},
+        return search(
+            Search("fedavg", label, published),
             candidate,
             "Rounds of communication to the target by local rate, {}",
             lambda params: tuple(
@@ -162,7 +162,7 @@ class Grid:
             best="smallest",
             when="",
             note=SCORE.format(target=self.target),
-        )[""]
+        )
 
 
 def rounds_of(facts: RunFacts, column: str) -> float | None:
