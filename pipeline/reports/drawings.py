@@ -117,54 +117,60 @@ class Curves(Target):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from; DataError if a run can't be used."""
-        among = sources.among
+        paper, among = sources.declared, sources.among
         cells = read(sources.cells, sources.root, among)
-        finished = [facts for facts in each_once(cells) if among is None or facts.has_history]
+        drawn = {
+            cell: [facts for facts in runs if among is None or facts.has_history]
+            for cell, runs in cells.items()
+        }
+        finished = each_once(drawn)
         runs = [facts.run for facts in finished]
         results.refuse_changed(runs, sources.root)
-        frame = self.tidy(sources.paper, sources.name, cells, among is not None)
+        frame = self.tidy(sources.paper, sources.name, drawn)
+        keys = zip(frame["row"], frame["column"], strict=True)
+        frame = frame.assign(seeds=[len(cells[key]) for key in keys])
         gone = lost(cells, lambda facts: facts.diverged)
-        paper, seeds = sources.declared, {run.seed for run in runs}
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
-            captions.spread_of(seeds, frame["n"].astype(int), figures.SPREAD, "a point"),
+            captions.spread_of({run.seed for run in runs}, frame["n"].astype(int), figures.SPREAD, "a point"),
             "Each panel has its own vertical axis." if len(self.panels) > 1 else "",
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
         )
-        of = runs[0].scale, str(runs[0].spec["variant"]), _notes(paper, finished), origin_of(finished)
-        caption = captions.compose(sentences, self.published, paper, *of)
+        caption = captions.compose(
+            sentences,
+            self.published,
+            paper,
+            scale=runs[0].scale,
+            variant=str(runs[0].spec["variant"]),
+            notes=_notes(paper, finished),
+            origin=origin_of(finished),
+        )
         with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
-    def tidy(self, paper: str, target: str, cells: Cells, finished: bool = False) -> DataFrame:
+    def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
 
-        ``seeds`` of a line is how many runs are asked for; ``finished`` leaves those out without history. It
-        raises DataError if a run is missing, foreign or damaged, or they are of several scales or variants.
+        Raises DataError if a run is missing, foreign or damaged, or they are of several scales or variants.
         """
 
         def series(facts: RunFacts, panel: str) -> Series[float]:
             values = self.series(facts) if self.series else facts.series(self.metric) * self.factor
             return values.cummax() if self.so_far else values
 
-        runs_by_cell = {
-            cell: [facts for facts in runs if not finished or facts.has_history]
-            for cell, runs in cells.items()
-        }
-        runs = [facts.run for facts in each_once(runs_by_cell)]
+        runs = [facts.run for facts in each_once(cells)]
         results.require_one_scale(runs)
-        lines = by_round(runs_by_cell, series)
+        lines = by_round(cells, series)
         keys = list(zip(lines["row"], lines["column"], strict=True))
         lines.insert(0, "paper", paper)
         lines.insert(1, "target", target)
         return lines.assign(
-            seeds=[len(cells[key]) for key in keys],
             scale=runs[0].scale,
             variant=runs[0].spec["variant"],
-            data=[runs_by_cell[key][0].notes[1] for key in keys],
-            data_state=[runs_by_cell[key][0].notes[0] for key in keys],
+            data=[cells[key][0].notes[1] for key in keys],
+            data_state=[cells[key][0].notes[0] for key in keys],
         )
 
     def picture(self, frame: DataFrame, sources: Sources) -> Figure:
