@@ -29,16 +29,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     split = _entry(dataset.splits, f"datasets.{query.dataset}.splits", query.split)
     algorithm = _entry(params.algorithms, "algorithms", query.algorithm)
     name = algorithm.name or query.algorithm
-    known = keys_of(find("algorithm", name, f"algorithms.{query.algorithm}.name").options)
-    options: dict[str, Any] = {}
-    for other in algorithm.options_of:
-        where = f"algorithms.{query.algorithm}.options_of"
-        require_known(where, other, params.algorithms)
-        if params.algorithms[other].options_of:
-            raise SpecError(f"{where}: got '{other}', which takes options itself; name those entries")
-        taken = _options(params, other, query)
-        options |= {key: value for key, value in taken.items() if key in known}
-    options |= _options(params, query.algorithm, query)
+    options = _options(params, name, query)
     cases = _cases(params, query.algorithm, query)
     layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
     values = {
@@ -60,6 +51,7 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
         values = overlay(values, change)
     if algorithm.once:
         values = _at_once(values)
+    # A paper's own change of rounds counts as it stands; a study's are synchronous rounds.
     elif params.equal_trainings and (
         isinstance(params, StudyParams) or "training.rounds" not in dict(changes)
     ):
@@ -101,7 +93,20 @@ def _cases(params: PaperParams, algorithm: str, query: Query) -> list[PerParams]
     return [case for key, case in cases.items() if key in {query.regime, query.dataset, query.split}]
 
 
-def _options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
+def _options(params: PaperParams, name: str, query: Query) -> dict[str, Any]:
+    """Return the options of an algorithm's plug-in, first those that its entry takes from others."""
+    known = keys_of(find("algorithm", name, f"algorithms.{query.algorithm}.name").options)
+    options: dict[str, Any] = {}
+    where = f"algorithms.{query.algorithm}.options_of"
+    for other in params.algorithms[query.algorithm].options_of:
+        require_known(where, other, params.algorithms)
+        if params.algorithms[other].options_of:
+            raise SpecError(f"{where}: got '{other}', which takes options itself; name those entries")
+        options |= {key: value for key, value in _entry_options(params, other, query).items() if key in known}
+    return options | _entry_options(params, query.algorithm, query)
+
+
+def _entry_options(params: PaperParams, algorithm: str, query: Query) -> dict[str, Any]:
     options = dict(params.algorithms[algorithm].model_extra or {})
     for case in _cases(params, algorithm, query):
         options |= case.model_extra or {}
