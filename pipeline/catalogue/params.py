@@ -59,10 +59,10 @@ class StudyError(SpecError):
 def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, Any]:
     """Return a configuration with the contents of all studies, by file, in its section ``studies``.
 
-    Before, this holds files outside of ``root/studies``, or the contents already. It raises SpecError if a
-    file can't be read.
+    On entry the section lists files outside of ``root/studies``; contents, if it has them already, stay as
+    they are. It raises SpecError if a file can't be read.
     """
-    given = config.get("studies") or ()
+    given = config.get(STUDIES) or ()
     if isinstance(given, Mapping):
         return dict(config)
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
@@ -70,7 +70,7 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
     try:
         return {
             **config,
-            "studies": {file: core_yaml.read(Path(file), "study", quick=True) for file in files},
+            STUDIES: {file: core_yaml.read(Path(file), "study", quick=True) for file in files},
         }
     except SpecError as error:
         raise StudyError(str(error)) from None
@@ -94,8 +94,8 @@ def load(config: Mapping[str, Any]) -> ScaledParams:
 
     It raises SpecError: one line with the path of the key, what was found and what was expected.
     """
-    studies = config.get("studies") or {}
-    config = _joined({key: value for key, value in config.items() if key != "studies"})
+    studies = config.get(STUDIES) or {}
+    config = _joined({key: value for key, value in config.items() if key != STUDIES})
     params = validate(Params, config, "")
     require_known("primary_paper", params.primary_paper, params.papers)
     require_known("scale", params.scale, params.scales)

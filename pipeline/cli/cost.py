@@ -148,7 +148,7 @@ def _basis(costs: Mapping[str, Any]) -> str:
 
 def _runs(catalogue: Catalogue, target: str, where: Cell | None) -> list[PlannedRun]:
     if where:
-        path_of(catalogue, target)
+        path_of(catalogue, target)  # refuses a wrong name
         sources, row, column = cell(catalogue, target, *where)
         return list(sources.cells[row, column]) if sources.target.needs == "runs" else []
     return runs_of(catalogue, target)

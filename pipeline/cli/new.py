@@ -80,7 +80,7 @@ def new_study(
     values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
     text = rendered("new_study.yaml", values, TEMPLATES)
     config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
-    _ = build_catalogue(config).index
+    _ = build_catalogue(config).index  # refuses what makes no valid run
     write_text(path, text)
     say(f"wrote {path}", f"uv run fedcore build {name}")
 

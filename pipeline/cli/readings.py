@@ -42,7 +42,7 @@ def readings(
     if original.papers[paper].is_study:
         raise SpecError(f"{table}: is of a study, which has no open points; expected a table of a paper")
     if f"{paper}/{target}{ENDING}" not in original.names():
-        original.target(paper, target)
+        original.target(paper, target)  # refuses a wrong name
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
     lists = {"points": points, "rows": rows, "columns": columns}

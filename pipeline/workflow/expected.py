@@ -47,7 +47,7 @@ def stated(run: PlannedRun) -> dict[str, str]:
 
 def check(report: Report, params: Path) -> list[IntegrityIssue]:
     """Compare runs with a params.yaml, or raise SpecError if it is wrong, and reports with their files."""
-    catalogue_of(params)
+    catalogue_of(params)  # refuses wrong parameters
     home, scales = params.resolve().parent, {*configuration(params)["scales"], STUDY}
     catalogues: dict[str, Mapping[str, PlannedRun]] = {}
     studies = study_names(params.parent)
@@ -115,7 +115,7 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
     is not in studies/ are left out: they may lie anywhere. It raises SpecError if a file can't be read.
     """
     if over is not None:
-        configuration(over)
+        configuration(over)  # refuses a file that can't be read
     folders = [path for path in results.glob("*/*/*/*/seed*") if path.is_dir()]
     scales = {path.parents[2].name for path in folders} & {*configuration(params)["scales"], STUDY}
     catalogues = [
