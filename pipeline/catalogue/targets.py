@@ -192,7 +192,7 @@ class Sources:
     layout: Layout = field(default_factory=Layout)
 
     @property
-    def among(self) -> Path | None:
+    def kept_folder(self) -> Path | None:
         """The folder of kept runs that stand for those that aren't here; None where none do."""
         return self.earlier.parent if self.earlier else None
 

@@ -171,8 +171,8 @@ def _refuse_unknown(
 def draw(space: Space, inputs: Inputs) -> Picture:
     """Measure each reading, and draw them by their distance from the print."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
-    apart = (_distance(name, frame, space.table.finish is None) for name, frame in tables.items())
-    lines = pd.DataFrame(map(or_, apart, space.readings().values()))
+    distances = (_distance(name, frame, space.table.finish is None) for name, frame in tables.items())
+    lines = pd.DataFrame(map(or_, distances, space.readings().values()))
     known = lines.dropna(subset="mean")
     parts = shares(known[[*space.points]].to_numpy(), known["mean"].to_numpy()) if len(known) else {}
     explained = pd.DataFrame(
@@ -198,12 +198,12 @@ def _distance(name: str, frame: DataFrame, by_seed: bool) -> dict[str, Any]:
     """
     printed = frame[frame["published_mean"].notna()]
     columns = printed[["values", "published_mean", "margin"]].itertuples(index=False)
-    away = (
+    cell_distances = (
         (cell, pair.rpartition("/")[2], abs(value - mean) / margin)
         for cell, (text, mean, margin) in enumerate(columns)
         for pair, value in parse_samples(text).items()
     )
-    runs = pd.DataFrame(away, columns=["cell", "seed", "away"])
+    runs = pd.DataFrame(cell_distances, columns=["cell", "seed", "away"])
     runs["again"] = runs.groupby(["cell", "seed"]).cumcount()  # runs of one seed, as of several folds
     distances = runs.pivot(index=["seed", "again"], columns="cell", values="away").dropna().mean(axis=1)
     mean, std = printed["away"].mean(skipna=False), distances.std() if by_seed else np.nan

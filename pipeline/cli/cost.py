@@ -79,8 +79,8 @@ def bill(
     """
     runs = _runs(catalogue, target, where)
     planned = {str(root / run.folder): stated(run) for run in runs}
-    there = survey(root / RESULTS, planned, alone=True)
-    ended = {str(run.folder): run.seconds for run in there if run.state in FINISHED}
+    statuses = survey(root / RESULTS, planned, alone=True)
+    ended = {str(run.folder): run.seconds for run in statuses if run.state in FINISHED}
     left = [run for run in runs if str(root / run.folder) not in ended and line_of(run, root) is None]
     guess = machine.guesses(catalogue, root)
     gpus = len([*GPUS.glob("*")])

@@ -124,9 +124,9 @@ def order(cells: DataFrame) -> DataFrame:
     """
     ranked = cells[cells["unit"].isin(RANKED)].copy()
     change = ranked["unit"].eq(agreement.CHANGE)
-    among = change.groupby([ranked[key] for key in agreement.COLUMN]).transform("any")
+    of_changes = change.groupby([ranked[key] for key in agreement.COLUMN]).transform("any")
     for name in ("mean", "published_mean"):
-        ranked[name] = ranked[name].mask(among & ~change & ranked[name].notna(), 0.0)
+        ranked[name] = ranked[name].mask(of_changes & ~change & ranked[name].notna(), 0.0)
     return agreement.ordering(ranked)
 
 

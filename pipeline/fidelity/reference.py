@@ -53,10 +53,10 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
     for name in names:
         paper, target = name.split("/")
         sources = catalogue.sources(paper, target, root, folder / paper / f"{target}.csv")
-        partitions, among = sources.target.needs == "partitions", sources.among
-        ended = [run for run in sources.runs if is_made(run, root, partitions, among)]
+        partitions, kept_folder = sources.target.needs == "partitions", sources.kept_folder
+        ended = [run for run in sources.runs if is_made(run, root, partitions, kept_folder)]
         if sources.target.kind == "curves":
-            ended = [run for run in ended if RunFacts(run, root, among).has_history]
+            ended = [run for run in ended if RunFacts(run, root, kept_folder).has_history]
         if not partitions:
             refuse_changed(ended, root)
             present = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())

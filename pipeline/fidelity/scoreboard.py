@@ -195,8 +195,8 @@ def points(folder: Path) -> DataFrame:
 def draw(measured: DataFrame) -> Figure:
     """Draw them: tables from top to bottom, differences from left to right, linear up to two points."""
     tables = measured.groupby(["paper", "target"], sort=False)
-    apart = (tables.cumcount() * GOLDEN) % 1 - 0.5
-    heights = tables.ngroup() + SPREAD * apart
+    offsets = (tables.cumcount() * GOLDEN) % 1 - 0.5
+    heights = tables.ngroup() + SPREAD * offsets
     labels = [_label(str(paper), str(target)) for (paper, target), _ in tables]
     figure = figures.framed(1.0 + 0.27 * len(labels))
     axes = figure.subplots()

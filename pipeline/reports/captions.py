@@ -93,7 +93,9 @@ def diverged(
         untrained: whether they count as the model was before the first round.
     """
     rows, columns = names
-    parts = [f"{rows[r]}, {columns[c]} ({gone} of {runs} runs)" for (r, c), (gone, runs) in lost.items()]
+    parts = [
+        f"{rows[r]}, {columns[c]} ({diverged} of {runs} runs)" for (r, c), (diverged, runs) in lost.items()
+    ]
     if len(lost) > LISTED or any("@" in column for _, column in lost):
         totals, counts = (Counter(row for row, _ in group) for group in (cells, lost))
         parts = [f"{rows[row]} (in {number} of {totals[row]} cells)" for row, number in counts.items()]

@@ -127,11 +127,11 @@ def _left_out(plan: Plan, runs: DataFrame) -> str:
     always, means = plan.params.report.always or base, ahead.mean()
     fixed = {name: float(means[name]) for name in (base, always) if name in means}
     best = max(fixed, key=lambda name: fixed[name])
-    beside = "".join(f", {plan.labels[name]} always {at:+.2f}" for name, at in fixed.items() if name != base)
+    others = "".join(f", {plan.labels[name]} always {at:+.2f}" for name, at in fixed.items() if name != base)
     proof = "" if gain > fixed[best] else f", which is no reason to leave {plan.labels[best]}"
     return (
         f"With each data set left out in turn, the method that leads on the others is {gain:+.2f} points "
-        f"ahead of {label} on it{beside}{proof}."
+        f"ahead of {label} on it{others}{proof}."
     )
 
 

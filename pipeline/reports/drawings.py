@@ -62,12 +62,12 @@ class Drawing(Target):
         """Draw the figure and write the numbers that it was drawn from."""
         results.require_one_scale(sources.runs)
         results.refuse_changed(sources.runs, sources.root)
-        cells, paper = read(sources.cells, sources.root, sources.among), sources.declared
-        gone = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
-        lacks = captions.diverged(gone, style.labels(sources), sources.cells, self.lacking)
+        cells, paper = read(sources.cells, sources.root, sources.kept_folder), sources.declared
+        lost_runs = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
+        lacks = captions.diverged(lost_runs, style.labels(sources), sources.cells, self.lacking)
         runs = each_once(cells)
         origin = origin_of(runs if self.needs == "runs" else ())
-        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
+        with style.marking(row for row, _ in lost_runs), figures.styled(sources.layout.columns):
             inputs = Inputs(sources.params, cells, _published(sources))
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
@@ -117,10 +117,10 @@ class Curves(Target):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from; DataError if a run can't be used."""
-        paper, among = sources.declared, sources.among
-        cells = read(sources.cells, sources.root, among)
+        paper, kept_folder = sources.declared, sources.kept_folder
+        cells = read(sources.cells, sources.root, kept_folder)
         drawn = {
-            cell: [facts for facts in runs if among is None or facts.has_history]
+            cell: [facts for facts in runs if kept_folder is None or facts.has_history]
             for cell, runs in cells.items()
         }
         finished = each_once(drawn)
@@ -129,14 +129,14 @@ class Curves(Target):
         frame = self.tidy(sources.paper, sources.name, drawn)
         keys = zip(frame["row"], frame["column"], strict=True)
         frame = frame.assign(seeds=[len(cells[key]) for key in keys])
-        gone = lost(cells, lambda facts: facts.diverged)
+        lost_runs = lost(cells, lambda facts: facts.diverged)
         sentences = (
             f"{self.title}.",
             captions.note(self.note, frame),
             captions.spread_of({run.seed for run in runs}, frame["n"].astype(int), figures.SPREAD, "a point"),
             "Each panel has its own vertical axis." if len(self.panels) > 1 else "",
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
-            captions.diverged(gone, style.labels(sources), sources.cells, SINCE),
+            captions.diverged(lost_runs, style.labels(sources), sources.cells, SINCE),
         )
         caption = captions.compose(
             sentences,
@@ -147,7 +147,7 @@ class Curves(Target):
             notes=_notes(paper, finished),
             origin=origin_of(finished),
         )
-        with style.marking(row for row, _ in gone), figures.styled(sources.layout.columns):
+        with style.marking(row for row, _ in lost_runs), figures.styled(sources.layout.columns):
             figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
 
     def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:

@@ -75,10 +75,10 @@ def effect(scores: DataFrame, method: str, base: str) -> Effect | None:
     where the two have no workload in common.
     """
     ours, theirs = (scores[scores["method"] == name].set_index(RUN)["score"] for name in (method, base))
-    apart = (ours - theirs).dropna()
-    if apart.empty:
+    gains = (ours - theirs).dropna()
+    if gains.empty:
         return None
-    nested = [[run.to_numpy() for _, run in part.groupby("workload")] for _, part in apart.groupby("dataset")]
+    nested = [[run.to_numpy() for _, run in part.groupby("workload")] for _, part in gains.groupby("dataset")]
     means = np.array([np.mean([runs.mean() for runs in workloads]) for workloads in nested])
     edge = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(bootstrap(nested), [edge, 100 - edge]).tolist()

@@ -43,11 +43,11 @@ class KeptSummary(dict[str, Any]):
         raise NotKept(f"{RUNS}: no '{key}' of runs")
 
 
-def line_of(run: PlannedRun, root: Path, among: Path | None = None) -> Line | None:
-    """Return what is kept of a run without results in ``root``: of a study's, or of any ``among`` files."""
-    if (run.scale != STUDY and among is None) or (root / run.folder / SUMMARY).exists():
+def line_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> Line | None:
+    """Return what is kept of a run without results in ``root``: of a study's, or in ``kept_folder``."""
+    if (run.scale != STUDY and kept_folder is None) or (root / run.folder / SUMMARY).exists():
         return None
-    path = (among or root / REFERENCE / run.paper) / RUNS
+    path = (kept_folder or root / REFERENCE / run.paper) / RUNS
     line = _lines(path, stamps(path)).get(run.folder)
     same = line and line["spec_sha256"] == run.spec_sha256 and run.files in {"", line.get("files")}
     return line if same else None
@@ -76,9 +76,9 @@ def summary_of(line: Line) -> KeptSummary:
     )
 
 
-def history_of(run: PlannedRun, root: Path, among: Path | None = None) -> DataFrame:
+def history_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> DataFrame:
     """Return a kept run's history, as ``line_of`` its line, or raise NotKept if it has none."""
-    path = (among or root / REFERENCE / run.paper) / HISTORIES
+    path = (kept_folder or root / REFERENCE / run.paper) / HISTORIES
     histories = _histories(path, stamps(path))
     if run.folder not in histories:
         raise NotKept(f"{path}: no history of {run.folder}")

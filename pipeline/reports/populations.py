@@ -86,9 +86,9 @@ def population(clients: int, skew: float, seed: int) -> Population:
     base, chance = rng.normal(size=(ROWS, INPUTS)), rng.uniform(size=ROWS)
     omega, shift = rng.normal(size=(INPUTS, 2)), rng.uniform(0, 2 * np.pi, 2)
     draws = [np.random.default_rng([seed, 1, k]).normal(size=INPUTS + 2) for k in range(clients)]
-    apart = skew * np.stack(draws)
-    features = np.cos((base + apart[:, None, :INPUTS]) @ omega + shift) / np.sqrt(2)
-    margins = np.sqrt(2) * (features @ (np.array([0.8, -0.5]) + apart[:, INPUTS:])[..., None])[..., 0]
+    shifts = skew * np.stack(draws)
+    features = np.cos((base + shifts[:, None, :INPUTS]) @ omega + shift) / np.sqrt(2)
+    margins = np.sqrt(2) * (features @ (np.array([0.8, -0.5]) + shifts[:, INPUTS:])[..., None])[..., 0]
     labels = np.where(chance < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
     ticks = np.stack(np.meshgrid(*[np.arange(-RADIUS, RADIUS, SPACING)] * 2), axis=-1).reshape(-1, 2)
     angles = np.arange(ANGLES) * 2 * np.pi / ANGLES

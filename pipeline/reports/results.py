@@ -66,18 +66,19 @@ def _wrong(folder: Path, files: Stamps) -> str:
 class RunFacts:
     """What a run and its partition left behind in ``root``, each file read once, when it is first asked for.
 
-    ``among``: kept files, a line of which stands for a run that isn't there. It raises DataError if a file
-    that is asked for is changed, damaged, made by another specification, or missing where a report needs it.
+    ``kept_folder`` holds kept files, a line of which stands for a run that isn't there. It raises DataError
+    if a file that is asked for is changed, damaged, made by another specification, or missing where a report
+    needs it.
     """
 
     run: PlannedRun
     root: Path
-    among: Path | None = None
+    kept_folder: Path | None = None
 
     @cached_property
     def kept(self) -> kept.Line | None:
         """What is kept of it where its results are not here; see ``pipeline.reports.kept``."""
-        return kept.line_of(self.run, self.root, self.among)
+        return kept.line_of(self.run, self.root, self.kept_folder)
 
     @cached_property
     def summary(self) -> Summary | None:
@@ -139,7 +140,7 @@ class RunFacts:
     @cached_property
     def history(self) -> DataFrame:
         """Its measurements, a line for each round that was measured."""
-        return kept.history_of(self.run, self.root, self.among) if self.kept else self.table(HISTORY)
+        return kept.history_of(self.run, self.root, self.kept_folder) if self.kept else self.table(HISTORY)
 
     @property
     def has_history(self) -> bool:
@@ -175,13 +176,13 @@ class RunFacts:
 
 
 def read(
-    cells: Mapping[Cell, Sequence[PlannedRun]], root: Path, among: Path | None = None
+    cells: Mapping[Cell, Sequence[PlannedRun]], root: Path, kept_folder: Path | None = None
 ) -> dict[Cell, tuple[RunFacts, ...]]:
     """Return the facts of each cell's runs; cells that share a run share its facts.
 
     It raises DataError if the user's files that runs name held other data for one of them.
     """
-    runs = {run.folder: RunFacts(run, root, among) for runs in cells.values() for run in runs}
+    runs = {run.folder: RunFacts(run, root, kept_folder) for runs in cells.values() for run in runs}
     hashes: dict[str, str] = {}
     for folder, facts in runs.items():
         if "path" in (section := facts.run.spec["data"]) and (summary := facts.summary):
@@ -196,11 +197,11 @@ def each_once(cells: Mapping[Cell, Sequence[RunFacts]]) -> list[RunFacts]:
     return list(dict.fromkeys(facts for runs in cells.values() for facts in runs))
 
 
-def is_made(run: PlannedRun, root: Path, partition: bool = False, among: Path | None = None) -> bool:
+def is_made(run: PlannedRun, root: Path, partition: bool = False, kept_folder: Path | None = None) -> bool:
     """Return whether a run has ended here or is kept, or its partition is done where that alone counts."""
     if partition:
         return (root / run.partition / STATISTICS).exists()
-    return (root / run.folder / SUMMARY).exists() or kept.line_of(run, root, among) is not None
+    return (root / run.folder / SUMMARY).exists() or kept.line_of(run, root, kept_folder) is not None
 
 
 def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -> dict[Cell, tuple[int, int]]:

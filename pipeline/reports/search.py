@@ -324,8 +324,8 @@ def told_apart(
     """Return a row's queries, each with its changes that are searched for or that some row doesn't make."""
     changes = ({*query.changes} for row_queries in queries.values() for query in row_queries)
     shared = set[tuple[str, Any]].intersection(*changes)
-    apart = []
+    changed = []
     for query in queries[row]:
         searched = tried(params, query.algorithm, query.dataset)
-        apart.append((query, {k: v for k, v in query.changes if k in searched or (k, v) not in shared}))
-    return apart
+        changed.append((query, {k: v for k, v in query.changes if k in searched or (k, v) not in shared}))
+    return changed

@@ -119,14 +119,14 @@ def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict
     Rows of fewer than five pairs are left out.
     """
     first = samples.get(base, {})
-    apart = {
+    differences = {
         row: np.array([value - first[pair] for pair, value in runs.items() if pair in first])
         for row, runs in samples.items()
         if row != base
     }
-    apart = {row: values for row, values in apart.items() if len(values) >= FEWEST}
-    p = holm({row: within(values, margin) for row, values in apart.items()})
-    return {row: (float(values.mean()), p[row]) for row, values in apart.items()}
+    differences = {row: values for row, values in differences.items() if len(values) >= FEWEST}
+    p = holm({row: within(values, margin) for row, values in differences.items()})
+    return {row: (float(values.mean()), p[row]) for row, values in differences.items()}
 
 
 def within(differences: np.ndarray, margin: float) -> float:

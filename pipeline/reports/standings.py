@@ -314,8 +314,8 @@ def expected(plan: Plan) -> DataFrame:
     keys = ["method", "dataset", "workload"]
     best = pd.DataFrame(lines, columns=[*keys, *numbers]).set_index(keys)
     tuned = best[best.index.get_level_values("method") == plan.benchmark.base][numbers[-1]]
-    apart = best.sub(tuned.droplevel(["method", "dataset"]), axis=0, level="workload")
-    return apart.groupby(keys[:2]).mean().groupby("method").mean()
+    gains = best.sub(tuned.droplevel(["method", "dataset"]), axis=0, level="workload")
+    return gains.groupby(keys[:2]).mean().groupby("method").mean()
 
 
 def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:

@@ -264,9 +264,9 @@ def _note(design: _Design, frame: DataFrame) -> str:
         return source
     base = next(key for key, row in design.methods.items() if row.method == _base(params))
     tested = {
-        f"{names[row]} on {design.headings[column]} ({apart:+.2f}, p = {p:.2g})": p
+        f"{names[row]} on {design.headings[column]} ({difference:+.2f}, p = {p:.2g})": p
         for column, samples in significance.complete(frame).items()
-        for row, (apart, p) in significance.equivalent(samples, base, margin).items()
+        for row, (difference, p) in significance.equivalent(samples, base, margin).items()
     }
     near = "; ".join(line for line, p in tested.items() if p < significance.ALPHA) or "none"
     least = f"{margin:g}{unit[:-1] if margin == 1 else unit}"

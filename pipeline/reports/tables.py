@@ -101,7 +101,7 @@ class Table(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         results.refuse_changed(sources.runs, sources.root)
-        cells = results.read(sources.cells, sources.root, sources.among)
+        cells = results.read(sources.cells, sources.root, sources.kept_folder)
         columns = self.columns(sources.params)
         numbers = sources.declared.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
@@ -215,7 +215,7 @@ def _earlier_specs(before: Line, runs: Sequence[RunFacts]) -> set[str]:
 def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
     """Yield finished runs' numbers, but of kept runs that don't hold what the table needs."""
     for run in runs:
-        if is_made(run.run, run.root, table.needs == "partitions", run.among):
+        if is_made(run.run, run.root, table.needs == "partitions", run.kept_folder):
             with contextlib.suppress(NotKept):
                 yield run, run.accuracy if table.measure is None else table.measure(run, column)
 
@@ -262,7 +262,7 @@ def arrange(
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
     counts = {(line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"])) for line in lines}
-    gone = {cell: (diverged, seeds) for cell, (diverged, seeds) in counts.items() if diverged}
+    lost_runs = {cell: (diverged, seeds) for cell, (diverged, seeds) in counts.items() if diverged}
     headings = {c.key: c.heading for c in columns}
     columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
@@ -282,7 +282,7 @@ def arrange(
         captions.underlined(tests, compared, headings),
         f"{PARTIAL} fewer runs than asked for, never bold." if any(PARTIAL in mark for mark in marks) else "",
         "–: not measured." if any(cell.mean == "–" for cell in printed) else "",
-        captions.diverged(gone, (names, headings), counts, untrained=table.untrained),
+        captions.diverged(lost_runs, (names, headings), counts, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),
     )
     dataset = table.dataset or (lambda row, column: columns_in_print[column])

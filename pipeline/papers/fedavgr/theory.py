@@ -87,8 +87,8 @@ def _decomposition(pop: Population, counts: Counts, sizes: Counts, p: Floats, es
     weights = spread(estimated / sizes)[:, None], spread(p / sizes)[:, None], 1 / int(sizes.sum())
     local, empirical, pooled = (pop.losses @ (counts * weight) for weight in weights)
     agnostic, learner, central = (losses.argmin(axis=0) for losses in (local, empirical, pooled))
-    apart, discrepancies = risks - tilde, np.abs(pop.risks - risks[:, None]).max(axis=0)
-    discrepancy, gap_to_mixture = np.abs(apart).max(), pop.risks[central] - risks[central, None]
+    gaps, discrepancies = risks - tilde, np.abs(pop.risks - risks[:, None]).max(axis=0)
+    discrepancy, gap_to_mixture = np.abs(gaps).max(), pop.risks[central] - risks[central, None]
     worst_client = (gap_to_mixture - discrepancies).argmax(axis=1)
     return Errors(
         excess=risks[agnostic] - risks.min(),
@@ -99,7 +99,7 @@ def _decomposition(pop: Population, counts: Counts, sizes: Counts, p: Floats, es
         discrepancies=discrepancies,
         steps={
             "A12 ≤ 0": (local[agnostic, draws], local[learner, draws]),
-            "A1 - A1' ≤ 2 disc": (apart[agnostic] - apart[learner], 2 * discrepancy),
+            "A1 - A1' ≤ 2 disc": (gaps[agnostic] - gaps[learner], 2 * discrepancy),
             "Σ p_k A22 ≤ 0": (empirical[learner, draws], empirical[central, draws]),
             "A24 ≤ disc": (gap_to_mixture[draws, worst_client], discrepancies[worst_client]),
         },

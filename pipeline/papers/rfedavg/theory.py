@@ -168,8 +168,8 @@ def _gradients(
     batch_means = x.mean(axis=2)
     errors = scipy.special.softmax(models @ np.swapaxes(x, 2, 3), axis=3) - np.swapaxes(y, 2, 3)
     gradients: Floats = errors @ x / batch + training["weight_decay"] * models
-    away = batch_means[:, :, None] - rows.mean(axis=1)
-    spread = np.einsum("rkji,rkjl,kj->rkil", away, away, others)
+    deviations = batch_means[:, :, None] - rows.mean(axis=1)
+    spread = np.einsum("rkji,rkjl,kj->rkil", deviations, deviations, others)
     for index in (PLAIN, RESTARTED):
         gradients[index] += 2 * weight * models[index] @ spread
     pull = (models[METHOD] @ batch_means[..., None])[..., 0] - goals
