@@ -16,8 +16,8 @@ from pretended import catalogue
 from fedcore.execution.runner import Settings
 from fedcore.execution.runner import run as train
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.papers import fedomw
 from pipeline.papers.fedavgr import theory as fedavgr
+from pipeline.papers.fedomw import theory as fedomw
 from pipeline.papers.rfedavg.theory import (
     CONSTANTS,
     METHODS,
