@@ -187,7 +187,7 @@ def draw(space: Space, inputs: Inputs) -> Picture:
     notes = [f"All runs differ from the table's: {changes}."] if changes else []
     notes += ["Claims are judged on what was run here."] if IN_PART in {*numbers["row"]} else []
     by_rank = {name: f"reading {rank}" for rank, name in enumerate(nearest(numbers, len(lines)), 1)}
-    return Picture(numbers, picture(space, numbers), [SHOWN, *notes, *sentences(numbers, by_rank)])
+    return Picture(numbers, figure_of(space, numbers), [SHOWN, *notes, *sentences(numbers, by_rank)])
 
 
 def _distance(name: str, frame: DataFrame, by_seed: bool) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def nearest(numbers: DataFrame, count: int) -> list[str]:
     return [*numbers[numbers["row"] == DISTANCE].nsmallest(count, "mean")["column"]]
 
 
-def picture(space: Space, numbers: DataFrame) -> Figure:
+def figure_of(space: Space, numbers: DataFrame) -> Figure:
     """Draw readings from near to far: the distance, what each takes, and the claims that hold in it."""
     order = numbers[numbers["row"] == DISTANCE].sort_values("mean", kind="stable").reset_index(drop=True)
     claims = numbers[numbers["row"].isin(CLAIMS)].to_dict("records")

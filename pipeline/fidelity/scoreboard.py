@@ -192,7 +192,7 @@ def points(folder: Path) -> DataFrame:
     return named.assign(difference=cells["difference"].round(6), kind=kind).reset_index(drop=True)
 
 
-def draw(measured: DataFrame) -> Figure:
+def figure_of(measured: DataFrame) -> Figure:
     """Draw them: tables from top to bottom, differences from left to right, linear up to two points."""
     tables = measured.groupby(["paper", "target"], sort=False)
     offsets = (tables.cumcount() * GOLDEN) % 1 - 0.5
@@ -224,12 +224,15 @@ def draw(measured: DataFrame) -> Figure:
 def write_picture(folder: Path) -> list[Path]:
     """Write the pictures into the folder of kept results, and their numbers beside them."""
     written = []
-    for name, find, drawn in ((PICTURE, points, draw), (CLAIMS, claims_by_reading, draw_claims)):
+    for name, find, figure_of_frame in (
+        (PICTURE, points, figure_of),
+        (CLAIMS, claims_by_reading, figure_of_claims),
+    ):
         frame = find(folder)
         numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
         write_text(numbers, frame.to_csv(index=False))
         with atomic(picture) as handle, figures.styled(columns=2):
-            figures.save(drawn(frame), {"svg": handle})
+            figures.save(figure_of_frame(frame), {"svg": handle})
         written += [numbers, picture]
     return written
 
@@ -286,7 +289,7 @@ def _kind(count: int, share: float, verdicts: DataFrame) -> str:
     return without_run.get(verdicts["verdict"].iloc[0], [*kinds, "waits"][0])
 
 
-def draw_claims(claims_by_kind: DataFrame) -> Figure:
+def figure_of_claims(claims_by_kind: DataFrame) -> Figure:
     """Draw how many claims of each paper are of each kind, as one bar a paper."""
     counts = claims_by_kind.groupby(["paper", "kind"]).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[*KINDS], fill_value=0).rename(columns=lambda kind: KINDS[kind][0])

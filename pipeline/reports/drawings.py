@@ -148,7 +148,7 @@ class Curves(Target):
             origin=origin_of(finished),
         )
         with style.marking(row for row, _ in lost_runs), figures.styled(sources.layout.columns):
-            figures.write(sources, self.picture(frame, sources), frame, caption, outputs)
+            figures.write(sources, self.figure_of(frame, sources), frame, caption, outputs)
 
     def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
@@ -173,7 +173,7 @@ class Curves(Target):
             data_state=[cells[key][0].notes[0] for key in keys],
         )
 
-    def picture(self, frame: DataFrame, sources: Sources) -> Figure:
+    def figure_of(self, frame: DataFrame, sources: Sources) -> Figure:
         """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
         across = figures.fitting(self.across)
         height = 0.75 + 2.1 * math.ceil(len(self.panels) / across)

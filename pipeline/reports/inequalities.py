@@ -113,10 +113,10 @@ def picture(
         f"Vacuous, the right side being over 1,000 times the left: {'; '.join(loose)}." if loose else "",
         f"Slopes on log-log axes (95% interval; the law's): {'; '.join(slopes)}." if slopes else "",
     )
-    return Picture(frame, draw(shown, titles), sentences)
+    return Picture(frame, figure_of(shown, titles), sentences)
 
 
-def draw(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
+def figure_of(frame: DataFrame, titles: Mapping[str, str]) -> Figure:
     """Draw the ratios, a panel for each setting and a band for each inequality, with a line at 1."""
     drawn = frame[frame["round"].notna()]
     rows = dict.fromkeys(drawn["row"])

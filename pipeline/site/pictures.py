@@ -46,7 +46,7 @@ def redrawn(catalogue: Catalogue, name: str, folder: Path, target: Path) -> None
     sources = catalogue.sources(paper, figure)
     assert isinstance(sources.target, Curves)
     with atomic(target) as handle, figures.styled(sources.layout.columns):
-        figures.save(sources.target.picture(pd.read_csv(folder / f"{name}.csv"), sources), {"svg": handle})
+        figures.save(sources.target.figure_of(pd.read_csv(folder / f"{name}.csv"), sources), {"svg": handle})
 
 
 def numbers(table: Path) -> str:

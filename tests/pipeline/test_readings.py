@@ -51,14 +51,14 @@ from pipeline.claims.readings import (
     Readings,
     Space,
     _distance,
+    figure_of,
     held,
     nearest,
-    picture,
     readings_targets,
     sentences,
     verdict,
 )
-from pipeline.fidelity.scoreboard import KINDS, claims_by_reading, draw_claims
+from pipeline.fidelity.scoreboard import KINDS, claims_by_reading, figure_of_claims
 from pipeline.papers import build_catalogue, catalogue_of, papers
 from pipeline.reports.drawings import Inputs, Picture
 from pipeline.reports.results import read
@@ -843,7 +843,7 @@ def test_the_look_of_the_figure_of_readings() -> None:
     unused: Any = None
     known = {"first_step": point("near", "one", far_off=same, near=same, one=same)}
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
-    figure = picture(space, told_of(far_off=3.0, near=0.5, one=1.0))
+    figure = figure_of(space, told_of(far_off=3.0, near=0.5, one=1.0))
     above, choices, held = figure.axes
     assert figure.get_figheight() == pytest.approx(ROOM * (10 + 3.5 + 2.5) + 0.4)
     figure.draw_without_rendering()
@@ -892,7 +892,7 @@ def test_the_words_at_two_readings_lie_on_no_point_and_not_on_each_other(
     paper, code = (names[at] for at in marked)
     known = {"first_step": point(paper, code, **dict.fromkeys(names, same))}
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
-    figure = picture(space, told_of(**{name: 2 * rise**at for at, name in enumerate(names)}))
+    figure = figure_of(space, told_of(**{name: 2 * rise**at for at, name in enumerate(names)}))
     figure.draw_without_rendering()
     above = figure.axes[0]
     (dots,) = (collection for collection in above.collections if isinstance(collection, PathCollection))
@@ -914,7 +914,7 @@ def test_a_reading_of_text_and_code_has_one_mark_and_no_code_has_none(
     unused: Any = None
     known = {"first_step": point("near", released, near=same, one=same)}
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
-    above, *_ = picture(space, told_of(near=0.5, one=1.0)).axes
+    above, *_ = figure_of(space, told_of(near=0.5, one=1.0)).axes
     assert [text.get_text() for text in above.texts] == [mark]
 
 
@@ -925,7 +925,7 @@ def test_a_reading_that_lacks_a_run_is_marked_where_it_stands() -> None:
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
     numbers = told_of(far_off=3.0, near=0.5, one=1.0)
     numbers.loc[numbers["column"] == "d@one", "n"] = 1
-    (sign,) = (text for text in picture(space, numbers).axes[0].texts if text.get_text() == "‡")
+    (sign,) = (text for text in figure_of(space, numbers).axes[0].texts if text.get_text() == "‡")
     assert (sign.get_position(), sign.get_verticalalignment()) == ((1, 0.98), "top"), (
         "the dashed line is at the bottom"
     )
@@ -941,7 +941,7 @@ def test_a_figure_of_one_point_that_lists_no_claim_hides_their_panel() -> None:
     same: Any = {"changes": {}}
     known = {"first_step": point("near", None, near=same, far_off=same)}
     space = Space("p", "t", unused, unused, known, ReadingsParams(points=("first_step",)))
-    axes = picture(space, numbers[numbers["row"] != "claim"]).axes
+    axes = figure_of(space, numbers[numbers["row"] != "claim"]).axes
     assert [panel.get_visible() for panel in axes] == [True, True, False]
     assert axes[2].get_ylim() == (0.5, -0.5)
 
@@ -1024,7 +1024,7 @@ def test_the_figure_of_claims_has_a_bar_a_paper_and_counts_every_claim() -> None
         ("radfed", "c", 0, np.nan, "waits"),
     ]
     frame = pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
-    axes = draw_claims(frame).axes[0]
+    axes = figure_of_claims(frame).axes[0]
     bars = [cast(Rectangle, patch) for patch in axes.patches]
     drawn = {(patch.get_width(), patch.get_facecolor()) for patch in bars if patch.get_width()}
     assert drawn == {(2.0, to_rgba(KINDS["all"][1])), (1.0, to_rgba(KINDS["waits"][1]))}
