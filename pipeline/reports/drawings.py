@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +29,11 @@ class Inputs(NamedTuple):
     params: PaperParams
     cells: Mapping[Cell, tuple[RunFacts, ...]]
     published: Mapping[Cell, Published] = MappingProxyType({})
+    marked: Collection[str] = ()
+
+    def looks(self, names: Iterable[str]) -> dict[str, style.Look]:
+        """Return how algorithms look, those ``marked`` that lack diverged runs."""
+        return style.marked(style.looks(names), self.marked)
 
     def spread(self, numbers: DataFrame, what: str = figures.SPREAD, each: str = "a point") -> str:
         """Say over which seeds ``what`` is drawn, and of how many runs ``each`` of the tidy numbers is."""
@@ -67,8 +72,8 @@ class Drawing(Target):
         lacks = captions.diverged(lost_runs, style.labels(sources), sources.cells, self.lacking)
         runs = each_once(cells)
         origin = origin_of(runs if self.needs == "runs" else ())
-        with style.marking(row for row, _ in lost_runs), figures.styled(sources.layout.columns):
-            inputs = Inputs(sources.params, cells, _published(sources))
+        with figures.styled(sources.layout.columns):
+            inputs = Inputs(sources.params, cells, _published(sources), {row for row, _ in lost_runs})
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
             scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
@@ -147,8 +152,9 @@ class Curves(Target):
             notes=_notes(paper, finished),
             origin=origin_of(finished),
         )
-        with style.marking(row for row, _ in lost_runs), figures.styled(sources.layout.columns):
-            figures.write(sources, self.figure_of(frame, sources), frame, caption, outputs)
+        with figures.styled(sources.layout.columns):
+            figure = self.figure_of(frame, sources, {row for row, _ in lost_runs})
+            figures.write(sources, figure, frame, caption, outputs)
 
     def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
@@ -173,11 +179,11 @@ class Curves(Target):
             data_state=[cells[key][0].notes[0] for key in keys],
         )
 
-    def figure_of(self, frame: DataFrame, sources: Sources) -> Figure:
+    def figure_of(self, frame: DataFrame, sources: Sources, marked: Collection[str] = ()) -> Figure:
         """Draw tidy curves, one panel per column, the legend above, with published numbers by round."""
         across = figures.fitting(self.across)
         height = 0.75 + 2.1 * math.ceil(len(self.panels) / across)
-        looks = style.looks(frame["row"], self.row_labels(sources.params))
+        looks = style.marked(style.looks(frame["row"], self.row_labels(sources.params)), marked)
         last = frame.groupby("row")["round"].max()
         known = _published(sources, self.beside)
         shown = [(row, int(at), c.mean) for (row, at), c in known.items() if int(at) <= last.get(row, -1)]

@@ -152,7 +152,7 @@ def _draw(table: Table, dataset: Mapping[str, str] | None, inputs: Inputs) -> Pi
     ranked = ranking(scores, table.best != "smallest", runs, dataset)
     labels = table.row_labels(inputs.params)
     figure = figures.framed(1.7 + 0.2 * math.ceil(len(ranked.means) / 2))
-    diagram(figure.subplots(), ranked, labels)
+    diagram(figure.subplots(), ranked, labels, inputs.marked)
     kind = "data set" if dataset is None else "setting"
     return Picture(_lines(ranked, frame), figure, _sentences(frame, ranked, scores.shape[1], kind))
 
@@ -182,7 +182,7 @@ def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> li
     return sentences
 
 
-def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
+def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str], marked: Collection[str] = ()) -> None:
     """Draw an axis of mean ranks, the best at the left, with a leader to each method's name, and the bars.
 
     ``labels`` are the names in print of methods that are no algorithms of the papers.
@@ -204,7 +204,7 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str]) -> None:
     for index, group in enumerate(bars):
         first, last = means[group[0]] - 0.04, means[group[-1]] + 0.04
         axes.hlines(-0.28 - 0.22 * index, first, last, color="black", linewidth=2.5)
-    looks = style.looks(map(str, means.index))
+    looks = style.marked(style.looks(map(str, means.index)), marked)
     for index, (name, look) in enumerate(looks.items()):
         mean, left = means[name], index < half
         y = top - 0.45 * ((index if left else most - 1 - index) + 0.5)

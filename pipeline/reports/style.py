@@ -3,9 +3,7 @@
 Colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -17,7 +15,6 @@ TEXT, COLUMN = {1: 4.77, 2: 7.0}, 3.3  # width in inches, by columns of the page
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 SKY_BLUE, YELLOW, BLACK = "#56B4E9", "#F0E442", "#000000"
 Labels = tuple[Mapping[str, str], Mapping[str, str]]
-_marked: ContextVar[frozenset[str]] = ContextVar("marked", default=frozenset())
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,14 @@ def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})
     """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
     names = list(dict.fromkeys(names))
     by_name = {name: look(name, names) for name in names}
-    return by_name | {
-        name: replace(by_name[name], label=labels[name] + mark(name)) for name in names if name in labels
+    return by_name | {name: replace(by_name[name], label=labels[name]) for name in names if name in labels}
+
+
+def marked(looks: Mapping[str, Look], rows: Collection[str]) -> dict[str, Look]:
+    """Return looks; the labels of rows that lack diverged runs end with a sign that the caption explains."""
+    return {
+        name: replace(look, label=look.label + DIVERGED) if name in rows else look
+        for name, look in looks.items()
     }
 
 
@@ -71,7 +74,7 @@ def distinct(looks: Mapping[str, Look]) -> dict[str, Look]:
 def label(name: str) -> str:
     """Return an algorithm's name in print."""
     plugin = plugins("algorithm").get(name)
-    return ((plugin.label if plugin else "") or name) + mark(name)
+    return (plugin.label if plugin else "") or name
 
 
 def labels(sources: Sources) -> Labels:
@@ -80,18 +83,3 @@ def labels(sources: Sources) -> Labels:
     rows = {row: label(row) for row, _ in sources.cells}
     columns = {column: sources.declared.datasets.get(column, column) for _, column in sources.cells}
     return {**rows, **target.row_labels(params)}, {**columns, **target.column_labels(params)}
-
-
-@contextmanager
-def marking(rows: Iterable[str]) -> Iterator[None]:
-    """Let the labels of rows that lack diverged runs end with a sign that the caption explains."""
-    before = _marked.set(frozenset(rows))
-    try:
-        yield
-    finally:
-        _marked.reset(before)
-
-
-def mark(row: str) -> str:
-    """Return the sign of a row that lacks diverged runs, within ``marking``; else nothing."""
-    return DIVERGED if row in _marked.get() else ""

@@ -1,7 +1,7 @@
 """Curves as plain values that the pages' script draws: one chart a panel, one trace an algorithm."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -20,9 +20,11 @@ PAIR = style.Look("", style.BLUE, "s"), style.Look("", style.VERMILION, "o")
 Chart = dict[str, Any]
 
 
-def of_figure(frame: DataFrame, figure: Curves, labels: Mapping[str, str]) -> list[Chart]:
+def of_figure(
+    frame: DataFrame, figure: Curves, labels: Mapping[str, str], marked: Collection[str] = ()
+) -> list[Chart]:
     """Return a chart for each panel of a figure of curves, given its tidy csv and what rows are called."""
-    looks = style.looks(frame["row"], labels)
+    looks = style.marked(style.looks(frame["row"], labels), marked)
     return [
         {
             "title": label,

@@ -1,6 +1,6 @@
 """A paper's page: its tables and figures, and the runs of each cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pipeline.catalogue.params import EDITIONS
@@ -37,6 +37,7 @@ def page(survey: Survey, targets: Sequence[TargetStatus]) -> tuple[list[dict[str
 
 
 def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
+    marked = {row for row, _ in lost(shown.cells, survey.diverged)}
     again = survey.own.get((shown.paper, shown.name)) if shown.kept else None
     return {
         **dict.fromkeys(BODIES),
@@ -52,7 +53,7 @@ def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
         "picture": f"{shown.folder}/{shown.name}.svg" if "svg" in shown.files else "",
         "caption": shown.caption,
         "again": again and again.frame is not None and again,
-        **_body(shown, lost(shown.cells, survey.diverged), again.lines if again else {}),
+        **_body(shown, marked, again.lines if again else {}),
     }
 
 
@@ -61,7 +62,7 @@ def _rebuilt(shown: TargetStatus, file: str) -> str:
     return f"uv run snakemake --cores 2{options} {file}"
 
 
-def _body(shown: TargetStatus, gone: Mapping[Any, Any], lines: Mapping[Cell, tables.Line]) -> dict[str, Any]:
+def _body(shown: TargetStatus, marked: Collection[str], lines: Mapping[Cell, tables.Line]) -> dict[str, Any]:
     frame = shown.frame
     if frame is None:
         return {} if shown.target.kind == "words" else _matrix(shown)
@@ -75,8 +76,7 @@ def _body(shown: TargetStatus, gone: Mapping[Any, Any], lines: Mapping[Cell, tab
             texts = {cell: str(line["value"]) for cell, line in shown.lines.items()}
             return {"grid": listing.grid(shown, texts)}
         case Curves() as curves:
-            with style.marking(row for row, _ in gone):
-                drawn = charts.of_figure(frame, curves, curves.row_labels(shown.params))
+            drawn = charts.of_figure(frame, curves, curves.row_labels(shown.params), marked)
             return {**_matrix(shown), "charts": drawn}
         case Drawing():
             return {**_matrix(shown), "numbers": tables.plain(frame)}

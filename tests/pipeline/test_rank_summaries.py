@@ -33,7 +33,7 @@ def drawn(
     monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, table: Table = TABLE, **about: Any
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the numbers and the sentences of a rank summary of a table's lines."""
-    inputs: Any = SimpleNamespace(params="params", cells={})
+    inputs: Any = SimpleNamespace(params="params", cells={}, marked=())
 
     def lines_of(paper: str, target: str, measured: Table, cells: Any, published: Any) -> pd.DataFrame:
         assert (paper, target, measured.finish, cells, published) == ("", "", None, {}, None)
@@ -246,13 +246,13 @@ def test_the_picture_has_a_line_for_every_other_method_and_the_rows_names(
     for methods in ("abc", "abcd", "abcde"):
         frame = lines(*((row, "x", score, 5, 5) for score, row in enumerate(methods, 1)))
         monkeypatch.setattr(ranks, "tidy", lambda *_, frame=frame: frame)
-        inputs: Any = SimpleNamespace(params="params", cells={})
+        inputs: Any = SimpleNamespace(params="params", cells={}, marked=())
         figure = summary(named).draw(inputs)[1]
         heights.append(figure.get_size_inches()[1])
         assert any("Method A" in text.get_text() for text in figure.axes[0].texts)
     assert seen == ["params"] * 3
     assert heights == pytest.approx([2.1, 2.1, 2.3])
-    inputs = SimpleNamespace(params="params", cells={})
+    inputs = SimpleNamespace(params="params", cells={}, marked=())
     figure = summary(replace(TABLE, rows=None)).draw(inputs)[1]
     assert not any("Method A" in text.get_text() for text in figure.axes[0].texts)
 

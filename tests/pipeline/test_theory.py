@@ -91,7 +91,7 @@ def test_errors_end_at_the_loss_above_the_least_one(tmp_path: Path) -> None:
     for run in runs:
         run.spec["evaluation"]["train_every"] = 1
     results = [train(dict(run.spec), tmp_path / run.folder, Settings(device="cpu")) for run in runs]
-    measured = of_method("fedavg", read({("fedavg", "convex"): runs}, tmp_path)["fedavg", "convex"])
+    measured = of_method("fedavg", read({("fedavg", "convex"): runs}, tmp_path)["fedavg", "convex"], "FedAvg")
     assert measured
     lines, sizes, _ = measured
     frame = pd.DataFrame(lines)

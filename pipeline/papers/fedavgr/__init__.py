@@ -177,7 +177,7 @@ def mmd(inputs: Inputs) -> Picture:
             for mask, size, colour in ((~coloured, 4, "0.7"), (coloured, 6, style.look(METHOD).colour)):
                 axes.scatter(points[mask, 0], points[mask, 1], s=size, color=colour, linewidths=0)
     axes = figure.add_subplot(grid[1, :])
-    known = style.looks([METHOD])
+    known = inputs.looks([METHOD])
     figures.curves(axes, frame, known, marked=frame["round"].isin(marked))
     printed = {int(at): number.mean for (_, at), number in inputs.published.items() if int(at) <= marked[-1]}
     if printed:
@@ -255,7 +255,7 @@ def excess_risk(inputs: Inputs) -> Picture:
     """Draw the terms that training moves above, G1, G2 and G3 below."""
     cells = {(row, term): runs for (row, _), runs in inputs.cells.items() for term in (*TERMS, CHI_SQUARED)}
     frame = by_round(cells, lambda facts, term: terms_of(facts)[term])
-    figure, panels = figures.lines(frame, TERMS, style.looks(BOUNDED), 4.6, across=3, sharex=True)
+    figure, panels = figures.lines(frame, TERMS, inputs.looks(BOUNDED), 4.6, across=3, sharex=True)
     for term, axes in panels.items():
         if term in {"discrepancy", "mmd"}:
             axes.set_ylim(0, 1.1 * axes.get_ylim()[1])

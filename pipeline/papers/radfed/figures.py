@@ -16,9 +16,10 @@ from pipeline.catalogue.specification import worth
 from pipeline.catalogue.targets import Cell, Query, Variation
 from pipeline.papers.radfed.settings import METRICS, SETTINGS, every_fold, folds, metric_of
 from pipeline.papers.radfed.tables import data_of_column, score_of, varied
-from pipeline.reports import figures, style
+from pipeline.reports import figures
 from pipeline.reports.drawings import Curves, Inputs, Picture, by_round, drawing, line, over_seeds
 from pipeline.reports.results import RunFacts
+from pipeline.reports.style import Look
 from pipeline.reports.variations import IID, variations
 
 COMPARED = ("fedavg", "fedprox", "fedasync", "fedadapt", "radfed")
@@ -120,7 +121,7 @@ def centralised(inputs: Inputs) -> Picture:
         "DC is the distance of the global model from a centralised one that starts alike and trains on the "
         "same rows, pooled, relative to the latter's norm; it is known where local models are averaged."
     )
-    return Picture(frame, *_drawn(frame, "DC", meaning))
+    return Picture(frame, *_drawn(inputs, frame, "DC", meaning))
 
 
 @drawing("Divergence between local models", "Fig. 7", queries)
@@ -134,7 +135,7 @@ def local(inputs: Inputs) -> Picture:
     )
     last = f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
     numbers = pd.concat([frame, around_merging(inputs)], ignore_index=True)
-    return Picture(numbers, *_drawn(shown, "DL", meaning + last))
+    return Picture(numbers, *_drawn(inputs, shown, "DL", meaning + last))
 
 
 DISTANCES = variations(
@@ -156,10 +157,11 @@ DISTANCES = variations(
 )
 
 
-def _drawn(frame: DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
+def _drawn(inputs: Inputs, frame: DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
     titles = {key: SETTINGS[key].label for key in MEASURED if key in {*frame["column"]}}
     labels, options = ("round of local training", axis), {"marks": 2 * figures.MARKS}
-    figure, _ = figures.lines(frame, titles, style.looks(AVERAGED), 2.9, len(titles), labels, options=options)
+    looks, across = inputs.looks(AVERAGED), len(titles)
+    figure, _ = figures.lines(frame, titles, looks, 2.9, across, labels, options=options)
     count = int(frame["n"].max())
     band = f"Line and band: mean and ± one sample standard deviation over {count} seeds, first fold."
     alone = "One seed, so no spread is given; first fold."
@@ -216,7 +218,8 @@ def seeds(inputs: Inputs) -> Picture:
     titles = {key: f"{SETTINGS[key].label}, fold {fold_of[key]}" for key in SHOWN}
     figure, panels = figures.panels(titles, 5.2, across=3)
     for key, axes in panels.items():
-        _boxes(axes, frame[frame["column"] == key])
+        part = frame[frame["column"] == key]
+        _boxes(axes, part, inputs.looks(part["row"]))
         axes.set_ylabel(f"test {METRICS[SETTINGS[key].metric]} (%)")
     count = int(frame["seeds"].max())
     sentence = (
@@ -227,8 +230,7 @@ def seeds(inputs: Inputs) -> Picture:
     return Picture(frame, figure, (sentence,))
 
 
-def _boxes(axes: Axes, frame: DataFrame) -> None:
-    looks = style.looks(frame["row"])
+def _boxes(axes: Axes, frame: DataFrame, looks: Mapping[str, Look]) -> None:
     split = frame.assign(score=frame["scores"].str.split())
     scores = split.explode("score", ignore_index=True).astype({"score": float})
     colours = {row: look.colour for row, look in looks.items()}
@@ -249,7 +251,7 @@ def _boxes(axes: Axes, frame: DataFrame) -> None:
 def heterogeneity(inputs: Inputs) -> Picture:
     """Draw two marks per method, open where clients are less heterogeneous, and what lies between."""
     frame = over_seeds(inputs.cells, lambda facts: score_of(facts, ""))
-    scores, looks = frame.set_index(["column", "row"]), style.looks(frame["row"])
+    scores, looks = frame.set_index(["column", "row"]), inputs.looks(frame["row"])
     titles = {a: f"open: {SETTINGS[a].label}\nfilled: {SETTINGS[b].label}" for a, b in PAIRS}
     figure, panels = figures.panels(titles, 3.4, across=len(PAIRS))
     for pair, axes in zip(PAIRS, panels.values(), strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 from fedcore.base.lazy import Axes, DataFrame, pd, seaborn
 from pipeline.catalogue.targets import Column
 from pipeline.papers.rfedavg.tables import IMAGES, SIMILARITY
-from pipeline.reports import figures, style
+from pipeline.reports import figures
 from pipeline.reports.cost import rounds_to
 from pipeline.reports.drawings import Inputs, Picture, drawing, each, line
 from pipeline.reports.style import Look
@@ -90,7 +90,7 @@ def machines(inputs: Inputs) -> str:
 def efficiency(inputs: Inputs) -> Picture:
     """Draw bars of rounds to each level above, and bars of a round's time below."""
     frame = numbers(inputs)
-    known = style.looks(frame["row"])
+    known = inputs.looks(frame["row"])
     above = {f"rounds-{data}": f"{label}, {SIMILARITY['sim0']}" for data, label in IMAGES.items()}
     below = {f"seconds-{data}": label for data, label in IMAGES.items()}
     figure, panels = figures.panels(above | below, 5.4, across=2)

@@ -5,7 +5,7 @@ import numpy as np
 from fedcore.base.lazy import DataFrame, Series, pd, seaborn
 from fedcore.execution.integrity import CLIENTS
 from pipeline.papers.rfedavg.tables import IMAGES
-from pipeline.reports import figures, style
+from pipeline.reports import figures
 from pipeline.reports.drawings import Inputs, Picture, Values, drawing, each, line
 from pipeline.reports.results import RunFacts
 
@@ -50,7 +50,7 @@ def numbers(inputs: Inputs) -> DataFrame:
 def fairness(inputs: Inputs) -> Picture:
     """Draw one dot per client, of the first seed, and a ring around the worst."""
     figure, panels = figures.panels(IMAGES, 2.9, across=2)
-    looks = style.looks(METHODS)
+    looks = inputs.looks(METHODS)
     for data, axes in panels.items():
         for index, (name, look) in enumerate(looks.items()):
             accuracy = clients_of(inputs.cells[name, data][0])

@@ -68,7 +68,7 @@ def study(inputs: Inputs) -> Picture:
     points = frame.assign(column=parts[0], value=parts[1].astype(float))
     options = {"x": "value", "whiskers": True, "log": "x"}
     titles = dict.fromkeys(PANELS, "")
-    figure, panels = figures.lines(points, titles, style.looks(METHODS), 5.0, 2, options=options)
+    figure, panels = figures.lines(points, titles, inputs.looks(METHODS), 5.0, 2, options=options)
     for panel, axes in panels.items():
         values = sorted(points[points["column"] == panel]["value"].unique())
         axes.set_xticks(values, map(_short, values))
@@ -106,9 +106,10 @@ def privacy(inputs: Inputs) -> Picture:
     """Draw accuracy over rounds, a curve for each strength."""
     frame = by_round(inputs.cells, lambda facts, column: facts.series("test_accuracy") * 100.0)
     looks = {
-        noised(sigma): Look(f"σ = {sigma}{style.mark(noised(sigma))}", colour, marker)
+        noised(sigma): Look(f"σ = {sigma}", colour, marker)
         for sigma, colour, marker in zip(SIGMAS, COLOURS, MARKERS, strict=True)
     }
     labels = ("communication round", "test accuracy (%)")
+    looks = style.marked(looks, inputs.marked)
     figure, _ = figures.lines(frame, {"mnist": ""}, looks, 3.5, labels=labels, width=style.COLUMN)
     return Picture(frame, figure, (inputs.spread(frame),))

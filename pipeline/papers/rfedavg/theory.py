@@ -32,7 +32,7 @@ from fedcore.base.lazy import pd, scipy
 from fedcore.base.registry import chosen
 from fedcore.data import Source
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.reports import inequalities, style
+from pipeline.reports import inequalities
 from pipeline.reports.drawings import Inputs, Picture, drawing, each
 from pipeline.reports.inequalities import Floats, Sides, lines
 from pipeline.reports.results import RunFacts
@@ -193,7 +193,7 @@ def _measure(models: Floats, heads: Floats, gradients: Floats) -> Measures:
     )
 
 
-def of_method(method: str, facts: Sequence[RunFacts]) -> MethodResult | None:
+def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResult | None:
     """Return what a method's runs that did not diverge measure; None if all of them did."""
     run, paths = facts[0].run, [path for of_run in facts if (path := path_of(of_run)) is not None]
     if not paths:
@@ -233,7 +233,7 @@ def of_method(method: str, facts: Sequence[RunFacts]) -> MethodResult | None:
     enough = 2 / smooth * (errors["eq. (3)"].mean(axis=1) * time).max()
     failing = smooth / 2 * v_prime / errors["eq. (3)"][-1].mean()
     remark = (
-        f"{style.label(method)}: v' is {v_prime:.2g}, and {enough:.2g} would do; should left sides stay as "
+        f"{label}: v' is {v_prime:.2g}, and {enough:.2g} would do; should left sides stay as "
         f"they end, the theorem fails after {failing:.0e} steps, Lemma 3 along training "
         f"after {2 / mu * np.sqrt(sizes.c1 / maxima.along[-1]):.0e}."
     )
@@ -265,7 +265,8 @@ def constants(sizes: Sizes) -> Sides:
 )
 def theory(inputs: Inputs) -> Picture:
     """Measure and draw both sides over t + gamma - E."""
-    measured = (of_method(method, inputs.cells[method, "convex"]) for method in METHODS)
+    labels = {method: look.label for method, look in inputs.looks(METHODS).items()}
+    measured = (of_method(method, inputs.cells[method, "convex"], labels[method]) for method in METHODS)
     results = [result for result in measured if result]
     if not results:
         raise DataError("theory: all runs diverged, so there is nothing to measure")
@@ -276,7 +277,7 @@ def theory(inputs: Inputs) -> Picture:
             [line for result in results for line in result.lines]
             + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
         ),
-        {method: style.label(method) for method in METHODS} | {CONSTANTS: CONSTANTS},
+        labels | {CONSTANTS: CONSTANTS},
         "Softmax regression whose features are its outputs, with an L2 penalty "
         f"(μ = {training['weight_decay']:g}), λ = {sizes.weight:g}, {sizes.m} clients, E = {sizes.steps}, "
         f"batches of {training['batch_size']}, η = 2/(μ(γ + t)), γ = {training['lr_schedule']['offset']:g} "
