@@ -14,7 +14,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.board import by_table
 from pipeline.papers import build_catalogue
-from pipeline.reports.agreement import ordering, within_interval, within_margin
+from pipeline.reports.agreement import agreements, ordering, within_interval
 from pipeline.reports.drawings import Drawing, Inputs
 from pipeline.reports.results import read
 from pipeline.reports.significance import CONFIDENCE
@@ -67,5 +67,6 @@ def one_line(frame: pd.DataFrame, *key: str) -> pd.Series[Any]:
 def summary(frame: pd.DataFrame, confidence: float = CONFIDENCE) -> pd.DataFrame:
     """Return what the board says of each table of a frame that has ours beside the published numbers."""
     inside = within_interval(frame, confidence)
-    marked = frame.assign(within_margin=within_margin(frame), within_interval=inside, variant="paper")
+    verdicts = [agreement.verdict for agreement in agreements(frame)]
+    marked = frame.assign(verdict=verdicts, within_interval=inside, variant="paper")
     return by_table(marked.merge(ordering(frame), on=["paper", "target", "column"]))
