@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, NamedTuple
 
-from fedcore.base.errors import SpecError, shown
+from fedcore.base.errors import BrokenContract, SpecError, shown
 from fedcore.base.options import Options, suggestion, validate
 
 VARIABLE = "FEDCORE_PLUGINS"
@@ -93,8 +93,13 @@ class Choice:
         return self.plugin.name
 
     def build(self, *given: Any) -> Any:
-        """Build it; what it is given depends on the kind."""
-        return self.plugin.build(self.options, *given)
+        """Build it; what is given depends on the kind. BrokenContract if a class of it lacks a method."""
+        try:
+            return self.plugin.build(self.options, *given)
+        except TypeError as error:
+            if "abstract class" not in str(error):
+                raise
+            raise BrokenContract(f"'{self.name}': {error}") from error
 
     def values(self) -> dict[str, Any]:
         """Return the options as plain values, with every default filled in."""

@@ -153,7 +153,7 @@ def _shape(grid: Grid, widths: Iterable[float]) -> str:
 
 
 def _blocks(grid: Grid, room: float) -> list[Span]:
-    """Return the first column, and one past the last, of as few blocks as fit, as even in width as can be.
+    """Return the first column, and one past the last, of as few blocks as fit, the widest as narrow as can.
 
     Groups of columns stay whole where each of them fits.
     """

@@ -6,6 +6,7 @@ from typing import Any
 from pipeline.catalogue.params import EDITIONS
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.fidelity.board import compare, printed_cells, split_reading
+from pipeline.fidelity.scoreboard import NAMES
 from pipeline.papers import published
 from pipeline.reports import style
 from pipeline.reports.agreement import AGREES, VERDICTS
@@ -105,10 +106,14 @@ def _near(shown: TargetStatus) -> str:
     if shown.frame is None or printed.empty:
         return ""
     cells = compare(printed, {(shown.paper, shown.name): shown.frame}, REPRODUCTION)
-    judged = cells["verdict"].isin(VERDICTS)
-    near, others = cells["verdict"].eq(AGREES).sum(), (cells["difference"].notna() & ~judged).sum()
-    counted = {f"{near} of {judged.sum()} near": judged.any(), f"{others} not judged": others}
-    return "; ".join(words for words, any_cell in counted.items() if any_cell)
+    words = []
+    for name, part in cells.groupby("target", sort=False):
+        judged = part["verdict"].isin(VERDICTS)
+        near, others = part["verdict"].eq(AGREES).sum(), (part["difference"].notna() & ~judged).sum()
+        reading = f"{NAMES.get(split_reading(str(name))[1], 'text')}: " if name != shown.name else ""
+        words += [f"{reading}{near} of {judged.sum()} near"] if judged.any() else []
+        words += [f"{reading}{others} not judged"] if others else []
+    return "; ".join(words)
 
 
 def _matrix(shown: TargetStatus) -> dict[str, Any]:

@@ -33,6 +33,32 @@ def test_a_broken_plugin_file_is_named(tmp_path: Path) -> None:
     assert "broken.py: cannot be loaded (ModuleNotFoundError" in process.stderr
 
 
+LACKS = """
+from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
+from fedcore.parts import Term
+
+
+class Push(Term):
+    pass
+
+
+PLUGIN = Plugin("push", AlgorithmOptions, lambda options, spec: recipe(objective=(Push(),)), "pushes", "own")
+"""
+
+
+def test_a_part_that_lacks_a_method_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "plugins/algorithms").mkdir(parents=True)
+    (tmp_path / "plugins/algorithms/push.py").write_text(LACKS)
+    (tmp_path / "s.yaml").write_text(SPEC.replace("fedavg", "push"))
+    command = [sys.executable, "-m", "fedcore.cli.main", "run", "s.yaml", "--out", "out"]
+    environment = {**os.environ, "FEDCORE_PLUGINS": "plugins", "PYTHONPATH": str(ROOT)}
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "'push': Can't instantiate abstract class Push" in process.stderr
+    assert "'bind'" in process.stderr or "method bind" in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
+
+
 NEEDS = """
 from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
 

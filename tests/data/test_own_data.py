@@ -361,6 +361,9 @@ def test_a_name_is_the_same_in_files_of_which_one_holds_truth_values_alone(place
     data = load(name="table", path="c.csv", test="d.csv", target="y", categories=["c"])
     assert data.train.x[:, 1:].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
     assert data.test.x[:, 1:].tolist() == [[1, 0, 0], [0, 1, 0]]
+    Path("d.csv").write_text("x,y,c\n4,a,false\n5,b,TRUE\n")
+    spelt = load(name="table", path="c.csv", test="d.csv", target="y", categories=["c"])
+    assert spelt.test.x.tolist() == data.test.x.tolist()
     pd.read_csv("d.csv").to_parquet("d.parquet")
     again = load(name="table", path="c.csv", test="d.parquet", target="y", categories=["c"])
     assert again.test.x.tolist() == data.test.x.tolist()
@@ -377,13 +380,26 @@ def test_grey_images_among_coloured_ones_have_their_value_in_each_channel(place:
     assert np.allclose(data.train.x[1], 0.2)
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "cat.heic"])
-def test_a_class_of_files_that_are_no_images_is_refused(place: Path, name: str) -> None:
-    picture(place / "own" / "cat" / "1.png", (0, 0, 0))
-    (place / "own" / "dog").mkdir()
-    (place / "own" / "dog" / name).write_bytes(b"")
-    with pytest.raises(DataError, match=rf"own/dog: {name}: no image, expected files in \.bmp, "):
+def test_images_of_another_kind_are_refused_and_other_files_left_out(place: Path) -> None:
+    for name in ("cat/1", "cat/2", "dog/3", "dog/4"):
+        picture(place / "own" / f"{name}.png", (0, 0, 0))
+    (place / "own" / "notes").mkdir()
+    (place / "own" / "notes" / os.fsdecode(b"J\xe9.txt")).write_bytes(b"")
+    assert load(name="folder", path="own").classes == 2
+    (place / "own" / "dog" / "5.HEIC").write_bytes(b"")
+    with pytest.raises(DataError, match=r"own/dog/5\.HEIC: an image that can't be read, expected \.bmp, "):
         load(name="folder", path="own")
+
+
+@pytest.mark.parametrize("scaling", ["as_shipped", "standard"])
+def test_grey_test_images_of_coloured_ones_become_coloured(place: Path, scaling: str) -> None:
+    for name in ("cat", "dog"):
+        picture(place / "own" / name / "1.png", (10, 20, 30 + len(name)))
+        (place / "own2" / name).mkdir(parents=True)
+        Image.new("L", (3, 2), 51).save(place / "own2" / name / "2.png")
+    for train, test in (("own", "own2"), ("own2", "own")):
+        data = load(name="folder", path=train, test=test, scaling=scaling)
+        assert data.train.x.shape == data.test.x.shape == (2, 3, 2, 3)
 
 
 @pytest.mark.parametrize("kind", ["folder", "npz"])

@@ -115,7 +115,7 @@ def test_one_data_set_may_carry_a_method() -> None:
     assert frame.loc[("as on the board", "fedprox"), "mean"] == pytest.approx(3.0)
     without = rows["without mnist"]
     assert without[1].split("; ")[:2] == ["FedAdam", "ProxAdam"]
-    assert without[2] == "FedProx (-2.5)", "it shares the last setting with FedAvg"
+    assert without[2] == "FedProx (-2.5)", "it shares the last place with FedAvg"
     assert rows["without a1a"][1] == rows["as on the board"][1]
     assert frame.loc[("without mnist", "tau"), "mean"] == pytest.approx(0.1825741858), "5 pairs, one tied"
     assert frame.loc[("without mnist", "tau"), "methods"] == 4

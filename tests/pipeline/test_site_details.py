@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -222,6 +223,12 @@ def test_a_standing_counts_cells_as_the_board_does() -> None:
         line = tables[tables["target"].eq(name)].iloc[0]
         assert line["compared"] > line["judged"] > line["near"] > 0, "some cells have too few seeds"
         assert _standing(shown).startswith(f"{line['near']} of {line['judged']} near; "), "others not judged"
+
+
+def test_a_standing_tells_readings_apart() -> None:
+    shown: Any = SimpleNamespace(paper="radfed", name="table1", reference=True, numbers="")
+    shown.frame = read_tidy(HOME / "reports/reference/radfed/table1.csv")
+    assert re.fullmatch(r"1 of 5 near; \d+ not judged; authors' code: 13 of 15 near(; .*)?", _standing(shown))
 
 
 @pytest.mark.parametrize(("n", "diverged", "counted"), [(3, 0, "1 of 1"), (2, 1, "0 of 1"), (0, 3, "0 of 1")])

@@ -48,6 +48,8 @@ PICTURES = (
     ".tiff",
     ".webp",
 )
+UNREAD = (".avif", ".dng", ".eps", ".heic", ".heif", ".jxl", ".raw", ".svg", ".tga")
+TRUTH = {"true": "True", "false": "False"}
 
 
 class OwnOptions(Options):
@@ -134,19 +136,17 @@ def build_folder(options: OwnOptions, source: Source) -> Dataset:
 
 
 def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
-    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden.
-
-    A folder that holds files alone, and no image among them, is refused.
-    """
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-    if entries and not any(entry.is_dir() or entry.suffix.lower() in PICTURES for entry in entries):
-        raise DataError(f"{folder}: {entries[0].name}: no image, expected files in {', '.join(PICTURES)}")
-    for entry in entries:
-        refuse_foreign_name(entry)
-        place = os.path.realpath(entry)
-        if entry.is_dir() and place not in above:
+    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden."""
+    for entry in sorted(folder.iterdir()):
+        place, ending = os.path.realpath(entry), entry.suffix.lower()
+        if entry.name.startswith(".") or place in above:
+            continue
+        if ending in UNREAD:
+            raise DataError(f"{entry}: an image that can't be read, expected {', '.join(PICTURES)}")
+        if entry.is_dir():
             yield from _below(entry, above | {place})
-        elif entry.suffix.lower() in PICTURES:
+        elif ending in PICTURES:
+            refuse_foreign_name(entry)
             yield entry
 
 
@@ -158,6 +158,8 @@ def _listed(path: str) -> Any:
         message = f"{problem}, expected <class>/<image> or <client>/<class>/<image>"
         raise DataError(f"{path}: {message if isdir(path) else 'no such folder'}")
     (depth,) = depths
+    for folder in dict.fromkeys(parent for file in files for parent in file.relative_to(path).parents):
+        refuse_foreign_name(folder)
     rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
     return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
 
@@ -268,7 +270,9 @@ def _load(
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
     groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
     make = partial(_pictures, options) if options.image else numbers
-    rows = [Rows(make(where, frames[where][inputs]), y[where], groups.get(where)) for where in frames]
+    x = [make(where, frames[where][inputs]) for where in frames]
+    x = _coloured(x) if options.image else x
+    rows = [Rows(x[index], y[where], groups.get(where)) for index, where in enumerate(frames)]
     train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
     _refuse_unseen(f"data.test: {test}", train, tested, classes)
     train_x, test_x = _scaled(options.scaling, train.x, tested.x)
@@ -344,8 +348,13 @@ def _pictures(options: TableOptions, where: str, frame: DataFrame) -> NDArray[np
         if arrays[row].shape[1:] != arrays[0].shape[1:]:
             shape, first = (list(array.shape[1:]) for array in (arrays[row], arrays[0]))
             raise DataError(f"{path}: pixels {shape}, expected {first} as of the first image, or data.size")
-    channels = max(map(len, arrays))
-    return np.stack([np.broadcast_to(array, (channels, *array.shape[1:])) for array in arrays])
+    return np.stack(_coloured(arrays))
+
+
+def _coloured(images: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return images [..., channels, h, w] with as many channels as any has; grey has its value in each."""
+    channels = max(image.shape[-3] for image in images)
+    return [np.repeat(image, channels // image.shape[-3], axis=-3) for image in images]
 
 
 def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
@@ -377,7 +386,7 @@ def _coded(frames: dict[str, Any], name: str | None) -> tuple[dict[str, Any], tu
         column = frame[name]
         refuse(where, column, ~namable(column), "a whole number or a name")
         cells += (column.astype(np.int64) if column.dtype.kind == "f" else column).tolist()
-    codes, names = coded(cells)
+    codes, names = coded([TRUTH.get(str(cell).lower(), cell) for cell in cells])
     for text, twin in pairwise(sorted(names, key=lambda text: (text.strip(), len(text)))):
         for where, frame in frames.items() if text.strip() == twin.strip() else ():
             refuse(where, frame[name], frame[name].astype(str) == twin, f"{text!r} as in other rows")

@@ -224,9 +224,10 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
     """Write the plain content of a stored file to the cache if it is the right one; return its SHA-256."""
     if not file.sha256 and form.digest and (problem := _differs(stored, form.digest)):
         raise DataError(f"{stored}: {problem}")
-    if not file.sha256 and not form.digest and any(known.digest for known in file.forms):
-        names = ", ".join(known.name for known in file.forms if known.digest)
-        raise DataError(f"{stored}: can only be verified as {names}")
+    verifiable = ", ".join(known.name for known in file.forms if known.digest)
+    unknown = not file.sha256 and not form.digest and bool(verifiable)
+    if unknown and len(request.declaration.editions) == 1:
+        raise DataError(f"{stored}: can only be verified as {verifiable}")
     digest = hashlib.sha256()
     size, expected = 0, file.bytes or LARGEST
     try:
@@ -238,6 +239,8 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
                     raise DataError(f"{stored}: much longer than the {expected:,} bytes expected")
                 out.write(chunk)
             _check(request, file, stored, form.member, digest.hexdigest())
+            if unknown:
+                raise DataError(f"{stored}: can only be verified as {verifiable}")
     except KeyError:
         raise DataError(f"{stored}: no {form.member} in this archive") from None
     except cache.DAMAGE as error:
