@@ -72,6 +72,9 @@ def test_after_a_pull_nothing_is_to_be_done(clone: Project) -> None:
     assert f"{believed} results from elsewhere are believed; 1 are not: {METRICS}" in process.stderr
     clone.make(TABLE)
     assert clone.executed() == []
+    fetched = clone.run("dvc", "repro", STAGE)
+    assert "Running stage 'data'" in fetched, "each machine fetches its own"
+    assert f"Stage '{STAGE}' didn't change, skipping" in fetched
     assert "Data and pipelines are up to date" in clone.run("dvc", "repro", STAGE)
     assert clone.executed() == []
 
