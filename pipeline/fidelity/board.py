@@ -181,7 +181,7 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     reading = pd.Series([report_reading or row_reading for _, row_reading in rows], cells.index, object)
     states = zip(cells["data_state"], cells["published_unit"], strict=True)
     partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
-    judges = cells["verdict"].notna() | ("verdict" not in frame) | (cells["diverged"] > 0)
+    judges = cells["verdict"].fillna("").ne("") | ("verdict" not in frame) | (cells["diverged"] > 0)
     return cells.astype({"mean": float, "std": float, "variant": object}).assign(
         paper=paper,
         target=(plain + "_" + reading).where(reading != "", plain),

@@ -30,7 +30,7 @@ from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
 from pipeline.site.paper_page import _standing
-from pipeline.site.survey import TargetStatus
+from pipeline.site.survey import TargetStatus, _built
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
 
@@ -227,7 +227,7 @@ def test_a_standing_counts_cells_as_the_board_does() -> None:
 
 def test_a_standing_tells_readings_apart() -> None:
     shown: Any = SimpleNamespace(paper="radfed", name="table1", reference=True, numbers="")
-    shown.frame = read_tidy(HOME / "reports/reference/radfed/table1.csv")
+    shown.frame, _ = _built(HOME / "reports/reference/radfed", "table1")
     assert re.fullmatch(r"1 of 5 near; \d+ not judged; authors' code: 13 of 15 near(; .*)?", _standing(shown))
 
 
