@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, log
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedcore.base.lazy import DataFrame, pd
+from fedcore.base.lazy import DataFrame, pd, seaborn
 from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects, figures, style
@@ -27,8 +27,9 @@ from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
-LETTERS = 10  # that fit above a narrow panel
+LETTERS = 10  # that fit above a column
 LINEAR = 2  # points of accuracy up to which effects are drawn to scale where some are five times as large
+DARKEST = 5  # points of accuracy
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
@@ -51,10 +52,6 @@ SCORES = ("method", "workload", "dataset", "seed", "score", "curve", *COSTLY, "d
 
 def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str, Target]:
     """Return the reports of final runs, with the queries of their ``cells``."""
-    compared = {
-        "effects": ("Effects", "Effects over data sets", {"": (*plan.params.datasets,)}),
-        "kinds": ("Kinds of skew", "Effects by skew", plan.benchmark.kinds),
-    }
 
     def figure(published: str, title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
         return Drawing(
@@ -73,11 +70,10 @@ def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str,
             plan=plan,
             say=_said,
         ),
-        **{
-            key: figure(name, title, partial(_draw_effects, kinds))
-            for key, (name, title, kinds) in compared.items()
-            if kinds
-        },
+        "effects": figure("Effects", "Effects over data sets", _draw_effects),
+        **(
+            {"kinds": figure("Kinds of skew", "Effects by skew", _draw_kinds)} if plan.benchmark.kinds else {}
+        ),
         "profiles": figure("Profiles", "Performance profiles", _draw_profiles),
         "budget": figure("Budget", "What trials are worth", _draw_budget),
     }
@@ -318,47 +314,30 @@ def expected(plan: Plan) -> DataFrame:
     return gains.groupby(keys[:2]).mean().groupby("method").mean()
 
 
-def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inputs) -> Picture:
-    sets = {setting: plan.settings[setting].dataset for _, setting in inputs.cells}
-    by_kind = {kind: [key for key, name in sets.items() if name in names] for kind, names in kinds.items()}
-    groups = {kind.replace("_", " "): keys for kind, keys in by_kind.items() if keys}
-    run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
-    order = [*reversed(found_effects(plan, run_scores))]
-    found = {
-        group: found_effects(plan, run_scores[run_scores["workload"].isin(keys)])
-        for group, keys in groups.items()
-    }
-    far = any(
-        max(-one.low, one.high) > 5 * LINEAR for effects_of in found.values() for one in effects_of.values()
-    )
+def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
+    found = found_effects(plan, scores(plan, inputs.cells))
+    order, margin = [*reversed(found)], plan.benchmark.margin
+    far = any(max(-effect.low, effect.high) > 5 * LINEAR for effect in found.values())
     figure = figures.framed(1.0 + 0.17 * len(order))
-    panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
+    axes = figure.subplots()
     if far:
-        ticks = [-20, 0, 2, 20] if len(groups) > 1 else [-20, -5, -2, -1, 0, 1, 2, 5, 20]
-        panels[0].set_xscale("symlog", linthresh=LINEAR)
-        panels[0].set_xticks(ticks, [*map(in_print, ticks)])
-        panels[0].minorticks_off()
-    lines = []
-    for axes, (group, keys) in zip(panels, groups.items(), strict=True):
-        axes.axvspan(-margin, margin, color="0.9")
-        axes.axvline(0, color="0.5", linewidth=0.8)
-        count = len({plan.dataset(key) for key in keys})
-        about = f"skew:\n{textwrap.fill(group, LETTERS)}\nn = {count}"
-        axes.set_title(about if group else "")
-        axes.tick_params("x", rotation=90 if len(groups) > 4 else 0)
-        for name, effect in found[group].items():
-            ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
-            marker = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
-            axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
-            lines.append(effect.line(name, group or "all"))
-    panels[0].set_yticks(range(len(order)), [plan.labels[name] for name in order])
-    panels[0].set_ylim(-0.5, len(order) - 0.5)
-    panels[len(panels) // 2].set_xlabel(f"points of accuracy against {plan.labels[plan.benchmark.base]}")
-    numbers = pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
-    counts = captions.extent(numbers["n"])
+        ticks = [-20, -5, -2, -1, 0, 1, 2, 5, 20]
+        axes.set_xscale("symlog", linthresh=LINEAR)
+        axes.set_xticks(ticks, [*map(in_print, ticks)])
+        axes.minorticks_off()
+    axes.axvspan(-margin, margin, color="0.9")
+    axes.axvline(0, color="0.5", linewidth=0.8)
+    for name, effect in found.items():
+        ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
+        marker: Any = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
+        axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
+    axes.set_yticks(range(len(order)), [plan.labels[name] for name in order])
+    axes.set_ylim(-0.5, len(order) - 0.5)
+    axes.set_xlabel(_against(plan))
+    numbers = _effect_lines({"all": found})
     notes = [
-        f"Means over n = {counts} data sets with 95% intervals, not corrected for the number of methods; "
-        f"grey: no difference that matters (±{margin:g} points).",
+        f"Means over n = {captions.extent(numbers['n'])} data sets with 95% intervals, not corrected for the "
+        f"number of methods; grey: no difference that matters (±{margin:g} points).",
         f"The axis is linear to ±{LINEAR}, logarithmic beyond." if far else "",
         "The interval of one data set is not drawn." if (numbers["n"] == 1).any() else "",
         f"Hollow: of fewer than {FEWEST} data sets, which decides nothing."
@@ -366,6 +345,47 @@ def _draw_effects(kinds: Mapping[str, Collection[str]], plan: Plan, inputs: Inpu
         else "",
     ]
     return Picture(numbers, figure, notes)
+
+
+def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
+    run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
+    dataset = run_scores["workload"].map(lambda setting: plan.settings[setting].dataset)
+    by_kind = {kind: run_scores[dataset.isin(names)] for kind, names in plan.benchmark.kinds.items()}
+    found = {
+        kind.replace("_", " "): found_effects(plan, lines) for kind, lines in by_kind.items() if len(lines)
+    }
+    order, numbers = [*found_effects(plan, run_scores)], _effect_lines(found)
+    means = numbers.pivot(index="row", columns="column", values="mean").reindex(index=order, columns=[*found])
+    figure = figures.framed(1.1 + 0.17 * len(order))
+    axes = figure.subplots()
+    bar = {"extend": "both", "extendfrac": 0.03}
+    colours = {"cmap": "vlag_r", "vmin": -DARKEST, "vmax": DARKEST, "cbar_kws": bar}
+    seaborn.heatmap(means, ax=axes, annot=True, fmt="+z.1f", annot_kws={"size": figures.SMALL}, **colours)
+    for text, (row, kind) in zip(axes.texts, means.stack().index, strict=True):
+        if found[kind][row].verdict(margin) in ("better", "worse"):
+            text.set_fontweight("bold")
+    counts = numbers.groupby("column")["n"].max()
+    heads = [f"{textwrap.fill(kind, LETTERS)}\nn = {counts[kind]}" for kind in found]
+    axes.set(xlabel=_against(plan), ylabel="")
+    axes.set_xticks(np.arange(len(found)) + 0.5, heads, rotation=0)
+    axes.set_yticks(np.arange(len(order)) + 0.5, [plan.labels[name] for name in order], rotation=0)
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    notes = [
+        f"Means over at most n data sets; colours are darkest at {DARKEST} points.",
+        f"Bold: the 95% interval, not corrected for how many there are, lies beyond ±{margin:g} points; from "
+        f"{FEWEST} data sets on.",
+    ]
+    return Picture(numbers, figure, notes)
+
+
+def _effect_lines(found: Mapping[str, Mapping[str, Effect]]) -> DataFrame:
+    """Return a line for each effect of each group."""
+    lines = [effect.line(name, group) for group, each in found.items() for name, effect in each.items()]
+    return pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
+
+
+def _against(plan: Plan) -> str:
+    return f"points of accuracy against {plan.labels[plan.benchmark.base]}"
 
 
 def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:

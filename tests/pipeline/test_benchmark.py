@@ -169,8 +169,8 @@ def test_stages_follow_from_what_is_there() -> None:
     kinds = build(catalogue, "kinds").set_index(["row", "column"])
     assert [*kinds.loc[("fedprox", "none"), ["mean", "n"]]] == pytest.approx([2.0, 2])
     drawn = {name: Path(f"reports/bench/{name}.svg").read_text() for name in ("kinds", "budget", "profiles")}
-    assert {">skew:<", ">none<", ">n = 2<"} <= {*re.findall(">[^<]+<", drawn["kinds"])}
-    assert "intervals, not corrected for the number" in Path("reports/bench/kinds.caption.md").read_text()
+    assert {">none<", ">n = 2<", ">+2.0<"} <= {*re.findall(">[^<]+<", drawn["kinds"])}
+    assert "95% interval, not corrected for how many" in Path("reports/bench/kinds.caption.md").read_text()
     assert not re.search(r">\d\.\d<", drawn["budget"].partition(">trials<")[0]), "trials are whole"
     assert all(drawn[name].count("<use ") > 30 for name in ("budget", "profiles")), "lines have markers"
     assert "Budget of studies/benchmark/bench.yaml." in Path("reports/bench/budget.caption.md").read_text()
