@@ -22,7 +22,8 @@ def copy(folder: Path) -> Path:
     """Copy the project as git would, with an environment in it, as uv makes one."""
     folder.mkdir(parents=True)
     copy_sources(folder)
-    shutil.copytree(HOME / "data" / "demo", folder / "data" / "demo")
+    for name in ("data/demo", "studies"):
+        shutil.copytree(HOME / name, folder / name)
     for name in ("dvc.yaml", ".dvcignore", ".gitignore", ".dvc/config"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(HOME / name, folder / name)
