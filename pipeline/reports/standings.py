@@ -358,7 +358,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     means = numbers.pivot(index="row", columns="column", values="mean").reindex(index=order, columns=[*found])
     figure = figures.framed(1.1 + 0.17 * len(order))
     axes = figure.subplots()
-    bar = {"extend": "both", "extendfrac": 0.03}
+    bar = {"extend": "both", "extendfrac": 0.03, "fraction": 0.04, "pad": 0.03}
     colours = {"cmap": "vlag_r", "vmin": -DARKEST, "vmax": DARKEST, "cbar_kws": bar}
     seaborn.heatmap(means, ax=axes, annot=True, fmt="+z.1f", annot_kws={"size": figures.SMALL}, **colours)
     for text, (row, kind) in zip(axes.texts, means.stack().index, strict=True):
@@ -367,7 +367,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     counts = numbers.groupby("column")["n"].max()
     heads = [f"{textwrap.fill(kind, LETTERS)}\nn = {counts[kind]}" for kind in found]
     axes.set(xlabel=_against(plan), ylabel="")
-    axes.set_xticks(np.arange(len(found)) + 0.5, heads, rotation=0)
+    axes.set_xticks(np.arange(len(found)) + 0.5, heads, rotation=0, fontsize=figures.SMALL)
     axes.set_yticks(np.arange(len(order)) + 0.5, [plan.labels[name] for name in order], rotation=0)
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
     notes = [
