@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,29 @@ def test_a_batch_can_only_build_arrays(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not allowed"):
         read_cifar(tmp_path / "a")
     assert not (tmp_path / "made").exists()
+
+
+def test_a_batch_holds_integers_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(pickle.dumps({b"data": np.zeros((1, 3072), object), b"labels": [0]}, 2))
+    with pytest.raises(DataError, match="arrays of object are not allowed"):
+        read_cifar(tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["<i8", ">i4", "uint8"])
+def test_a_batch_may_have_its_labels_in_an_array(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(batch(3, labels=np.array([7, 0, 9], kind)))
+    assert read_cifar(tmp_path / "a")[1].tolist() == [7, 0, 9]
+
+
+def test_a_damaged_batch_takes_no_memory_that_it_lacks(tmp_path: Path) -> None:
+    """Its fifth byte asks to keep an empty dictionary as number 2^24 of those that are kept."""
+    (tmp_path / "a").write_bytes(b"\x80\x02}r\x00\x00\x00\x01.")
+    tracemalloc.start()
+    with pytest.raises(DataError, match="not a CIFAR python batch"):
+        read_cifar(tmp_path / "a")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_a_batch_is_images_and_labels(tmp_path: Path) -> None:
