@@ -85,8 +85,9 @@ def _body(shown: TargetStatus, marked: Collection[str], lines: Mapping[Cell, tab
 
 
 def _unknown(shown: TargetStatus) -> str:
-    """Return the rows of a report that params.yaml doesn't ask for any more, in print."""
-    if shown.frame is None or "row" not in shown.frame or not shown.cells:
+    """Return the methods of a report that params.yaml doesn't ask for any more, in print."""
+    of_methods = isinstance(shown.target, Table | Curves)
+    if not of_methods or shown.frame is None or "row" not in shown.frame or not shown.cells:
         return ""
     return ", ".join(map(style.label, sorted({*shown.frame["row"]} - {row for row, _ in shown.cells})))
 

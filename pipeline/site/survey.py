@@ -253,7 +253,8 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
     catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
     tables = map(read_runs, sorted((root / REFERENCE).glob(f"*/{RUNS}")))
-    lines = {line["spec_sha256"]: filled(line) for table in tables for line in table.to_dict("records")}
+    lines = [filled(line) for table in tables for line in table.to_dict("records")]
+    by_run, by_spec = ({line[key]: line for line in lines} for key in (KEY, "spec_sha256"))
     histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
     curves = {
         run: history.drop(columns=[KEY, PROCESSOR])
@@ -266,12 +267,12 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
         frame, files = _built(root / REFERENCE / paper, name)
         sources = catalogue.sources(paper, name, root)
         cells = {
-            cell: tuple(run for run in runs if frame is None or run.spec_sha256 in lines)
+            cell: tuple(run for run in runs if frame is None or run.spec_sha256 in by_spec)
             for cell, runs in sources.cells.items()
         }
         shown = _status(sources, cells=cells, frame=frame, files=files, reference=True)
         for run in shown.runs if shown.kept else ():
-            line = lines[run.spec_sha256]
+            line = by_run.get(run.folder) or by_spec[run.spec_sha256]
             run_facts = {**line, "final": line, "spec": line["spec_sha256"]}
             record = Evidence(run, run_facts, [], True, curves.get(run.folder))
             evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")

@@ -22,7 +22,7 @@ LEVELS = {
     0: ("near", "≈", "within the margin"),
     1: ("above", "▲", "above"),
     2: ("far-above", "▲▲", f"above by more than {FAR} margins"),
-    None: ("not-judged", "◦", "not judged, as on a part of the data"),
+    None: ("not-judged", "◦", "not judged: of fewer seeds, on a part of the data, or of a search"),
 }
 UNJUDGED = {"", ON_STAND_IN, NOT_JUDGED}  # verdicts
 Line = Mapping[Hashable, Any]
@@ -81,7 +81,8 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
         return None
     level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
     level = level if agreement.difference > 0 else -level
-    kind, mark, _ = LEVELS[None if line.get("verdict") in UNJUDGED else level]
+    lacks_seeds = line.get("n", math.nan) + line.get("diverged", 0) < line.get("seeds", math.nan)
+    kind, mark, _ = LEVELS[None if lacks_seeds or line.get("verdict") in UNJUDGED else level]
     return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Hashable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,13 @@ from pipeline.fidelity.board import by_table, compare, printed_cells
 from pipeline.fidelity.scoreboard import OUTCOMES
 from pipeline.papers import build_catalogue, published
 from pipeline.reports import style
+from pipeline.reports.kept import read_runs
 from pipeline.reports.results import read_history, read_tidy
 from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
-from pipeline.site.paper_page import _standing
-from pipeline.site.survey import TargetStatus, _built
+from pipeline.site.paper_page import _standing, _unknown
+from pipeline.site.survey import TargetStatus, _built, _kept
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
 
@@ -212,6 +214,24 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper() -> None:
     assert answer["verdict"] == "too little measured", "15 cells of partitions, of 146"
 
 
+def test_the_rows_of_a_figure_are_no_methods() -> None:
+    config = parameters("fedomw") | {"primary_paper": "fedomw", "scale": "paper"}
+    target = build_catalogue(config).sources("fedomw", "fig2").target
+    shown: Any = SimpleNamespace(frame=pd.DataFrame({"row": ["p_33"]}), cells={("fedomw", "p_33"): ()})
+    shown.target = target
+    assert _unknown(shown) == ""
+
+
+def test_a_kept_run_is_told_from_another_one_of_its_specification() -> None:
+    runs = read_runs(HOME / "reports/reference/comfed/runs.parquet")
+    twice = runs[runs["spec_sha256"].duplicated(keep=False)].set_index("run")["history_sha256"]
+    assert twice.nunique() > 1
+    config = parameters("comfed") | {"primary_paper": "comfed", "scale": "paper"}
+    _, evidence = _kept(config, HOME)
+    shown = {folder: evidence[folder].facts["history_sha256"] for folder in twice.index if folder in evidence}
+    assert shown == twice[[*shown]].to_dict() != {}
+
+
 def test_a_standing_counts_cells_as_the_board_does() -> None:
     reports = {
         ("rfedavg", name): read_tidy(HOME / f"reports/reference/rfedavg/{name}.csv")
@@ -251,3 +271,11 @@ def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
     apart = distance(line, "percent")
     assert apart is not None
     assert (apart.kind, apart.text) == ("not-judged", "−25.00")
+
+
+@pytest.mark.parametrize(("n", "diverged", "kind"), [(3, 0, "near"), (2, 1, "near"), (2, 0, "not-judged")])
+def test_a_cell_of_fewer_seeds_is_not_coloured_as_judged(n: int, diverged: int, kind: str) -> None:
+    line: dict[Hashable, Any] = {"mean": 50.0, "published_mean": 50.0, "published_std": np.nan}
+    apart = distance(line | {"n": n, "diverged": diverged, "seeds": 3, "verdict": "agrees"}, "percent")
+    assert apart is not None
+    assert apart.kind == kind
