@@ -24,7 +24,7 @@ class ControlVariates(UpdateRule):
     c, or with averaging ``nk`` sum_k (n_k/n) (c_k+ - c_k) over the cohort. Karimireddy et al., Algorithm 1.
 
     With local momentum (w - w_k) / (tau_k eta) is no gradient: 2.26 for a gradient of 1, momentum .9 and
-    four steps; nor is it with RMSProp, 76 for 1 after four steps. ``divisor="norm"`` takes (w - w_k) /
+    four steps; nor is it with RMSProp, 7.0 for 1 after four steps. ``divisor="norm"`` takes (w - w_k) /
     (||a_k||_1 eta), a mean of the gradients on the way, with a_k of FedNova (``steps.coefficients``).
     """
 
