@@ -198,7 +198,7 @@ def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read an idx file of unsigned bytes, as long as its header says."""
+    """Read an idx file of unsigned bytes, in the shape [n, ...] that its header says."""
     data = path.read_bytes()
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 4:
         raise DataError(f"{path}: not an idx file of unsigned bytes")
@@ -274,7 +274,7 @@ def read_cifar(
 
 
 def read_house_numbers(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read a file of SVHN: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9, which it has as 10."""
+    """Read a file of SVHN, which has 10 for 0: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9."""
     with reading(path, "a MATLAB file of SVHN"):
         values = scipy.io.loadmat(path)
         x, y = values["X"].transpose(3, 2, 0, 1), values["y"].reshape(-1).astype(np.int64) % 10

@@ -266,7 +266,7 @@ class LearnedMixture(Aggregation):
         return {"mixture_sum": float(p.sum()), "mixture_min": float(p.min()), "mixture_max": float(p.max())}
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
-        """Return the last round's path of p, one row per pass over the validation rows."""
+        """Return the last round's path of p: a row before the first and after each pass over the rows."""
         if (path := state.server.get("mixture_path")) is None:
             return {}
         rows = [{f"p_{client}": p for client, p in enumerate(point)} for point in path.tolist()]

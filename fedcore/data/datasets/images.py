@@ -73,7 +73,7 @@ def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[list[float], list[flo
 
 
 def pixels(name: str, edition: str, source: Source) -> tuple[NDArray[Any], ...]:
-    """Return train images, train labels, test images and test labels as they are in the files."""
+    """Return train images [n, ...] and labels [n], then test ones, as stored; EMNIST's upright, from 0."""
     if edition == "demo":
         return read_npz(fetch.demo_file(source, f"{name}/{name}.npz"), *USES)
     paths = list(fetch.obtain(DECLARATIONS[name], edition, source).values())
