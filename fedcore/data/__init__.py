@@ -57,7 +57,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one kind of use: ``x`` [n, ...] (float32 or int64), ``y`` [n] int64.
+    """Rows of one kind of use: ``x`` [n, ...] (float32, float64 or int64), ``y`` [n] int64.
 
     ``groups`` [n] gives each row's natural client (user, writer, role, hospital) as an index into
     ``Dataset.group_names``, or is None.

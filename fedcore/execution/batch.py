@@ -59,7 +59,7 @@ def execute(
             seconds, and the peak of memory in MB of this process until then.
 
     Returns:
-        The number of runs that failed; each failure is reported on standard error.
+        The number of runs that failed, which standard error reports, or were not begun after a lost device.
     """
     failed = 0
     lines = ["run\ts\tcpu_s\tmax_rss_mb"]

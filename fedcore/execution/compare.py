@@ -22,10 +22,10 @@ class Comparison:
 
     Attributes:
         frame: a row for each specification, runs that differ in their seed alone being one: what differs
-            between the rows by key, the numbers of ``runs`` and of those that ``diverged``, the rounds, the
-            means over the runs of the last ``test_accuracy`` (a fraction) and ``test_loss``, the sample
-            standard deviation of the accuracy, and the mean of ``seconds``. A row with a diverged run has no
-            accuracy or loss.
+            between the rows by key, the numbers of ``runs`` and of those that ``diverged``, the most
+            ``rounds``, the means over the runs of the last ``test_accuracy`` (a fraction) and ``test_loss``,
+            the sample standard deviation of the accuracy, and the mean of ``seconds``. A row with a diverged
+            run has no accuracy or loss.
         histories: the histories below each other; ``method`` says what differs.
     """
 
@@ -36,7 +36,7 @@ class Comparison:
         """Draw a column of ``histories`` over the rounds, on a new figure unless axes are given.
 
         Lines are means and bands ± one sample standard deviation over seeds. Methods with a diverged run have
-        a place in the legend and no line.
+        a place in the legend and no line. DataError: there is no such column.
         """
         return line_plot(
             self.histories[~self.histories["diverged"]],

@@ -33,7 +33,7 @@ def check(spec: Spec, problem: Problem) -> None:
 
 
 def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
-    """Return train_loss, test_loss, test_accuracy and what else is asked for, after ``state.round``.
+    """Return train_loss, test_loss, test_accuracy (a fraction) and what else is asked for after the round.
 
     ``train_loss`` is the mean loss without regularisers over all clients' training rows (each client
     weighted by n_k), NaN in rounds where the specification leaves it out. With one model per cluster, each
@@ -111,9 +111,9 @@ def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
 
 
 def by_client(run: Run, state: State) -> list[dict[str, Any]]:
-    """Return each client's samples, test_loss and test_accuracy on its own view of the test rows; any name.
+    """Return samples, test_loss, test_accuracy (a fraction) and any name of each client that holds rows.
 
-    A client's view is all test rows, weighted so that their labels are distributed as in its training data,
+    All test rows count, weighted so that their labels are distributed as in the client's training data,
     under the model that serves it (its cluster's, where there are several). A client has no score (NaN) if no
     test row has one of its labels, or if its model is not finite.
     """

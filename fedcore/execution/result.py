@@ -24,10 +24,10 @@ class Result:
         spec: the specification with all defaults, as spec.yaml holds it.
         rows: what was measured, one row per measured round, round 0 being the initial model.
         summary: what summary.json holds.
-        parameters: the final model's arrays (and fixed buffers) by name.
-        clients: one row per client at the end if ``evaluation.clients`` asks for it, else empty.
+        parameters: the final model's arrays (and fixed buffers) by name; with clusters, the first one's.
+        clients: one row per client with data at the end, if ``evaluation.clients`` asks for it, else empty.
         tables: rows of the algorithm's and observers' own tables, by name.
-        arrays: the observers' own arrays, by the name of their file.
+        arrays: the algorithm's and observers' own arrays, by the name of their .npz file, then by their own.
         timing: seconds, machine and versions; never part of a comparison.
     """
 
@@ -46,7 +46,7 @@ class Result:
         return pd.DataFrame(self.rows)
 
     def plot(self, measure: str = "test_accuracy", axes: Axes | None = None) -> Axes:
-        """Draw a column of ``history`` over the rounds, on a new figure unless axes are given."""
+        """Draw a column of ``history`` over rounds, on new or given axes; DataError: no such column."""
         return line_plot(self.history, measure, axes)
 
     def __repr__(self) -> str:

@@ -60,14 +60,14 @@ class Settings:
     Attributes:
         partition: a partition file made before, or None to make the partition now.
         source: where data come from.
-        device: ``cpu``, ``cuda`` or ``auto``.
+        device: ``cpu``, ``cuda``, or ``auto``: a GPU if there is one.
         threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
         save_model: write model.npz.
         checkpoint_seconds: least time between two checkpoints.
         stall_seconds: longest time without a finished round, before the process ends itself; 0 for any.
         provenance: values of the caller's, such as a code hash, kept in provenance.json.
-        force: replace the finished result of another specification in the output folder.
+        force: replace another specification's result in the output folder, or write beside files of no run.
     """
 
     partition: Path | None = None
@@ -100,11 +100,11 @@ def run(
         track: where measurements are sent too, such as ``tensorboard:DIR``; see docs/watch.md.
 
     Raises:
-        SpecError: the specification is wrong, or does not fit the data, or ``out`` holds the result
-            of another one, or there is no such place to send measurements to. Nothing is written then,
-            unless a plug-in's part returns something wrong in a later round.
-        DataError: the data can't be had or are damaged. Nothing is written then.
-        CheckpointError: ``out`` holds a checkpoint of another specification.
+        SpecError: the specification or a setting is wrong, or does not fit the data; ``out`` holds another
+            one's result, files of no run or a file that is read; or measurements can't be sent there. Nothing
+            is written then, unless a plug-in's part returns something wrong in a later round.
+        DataError: data or a package can't be had, data are damaged, or ``out`` is a file. Nothing is written.
+        CheckpointError: ``out`` holds a checkpoint of another specification, data, partition or model file.
     """
     spec = spec if isinstance(spec, Spec) else parse(spec)
     settings = settings or Settings(source=Source(mirror=os.environ.get(MIRROR)))

@@ -35,7 +35,7 @@ class Status:
             nothing there); ``failed``; ``interrupted`` (its process is gone); ``stale`` (done, but the
             plan has another specification or code, or its summary can't be read).
         round, rounds: how far it is.
-        accuracy: the test accuracy that was measured last.
+        accuracy: the test accuracy that was measured last, a fraction.
         seconds: how long it took, or has taken.
         log: where its messages are, if it failed.
         command: what repeats it, if it failed.
