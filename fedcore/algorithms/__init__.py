@@ -39,7 +39,7 @@ def linear(spec: Spec, what: str, part: Given) -> Given:
 
 
 def recipe(**parts: Any) -> Recipe:
-    """Return FedAvg with some parts replaced."""
+    """Return FedAvg's recipe with some parts replaced, by their names in ``Recipe``."""
     ground: dict[str, Any] = {
         "schedule": Synchronous(),
         "select": Uniform(),

@@ -137,7 +137,7 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name.
 
     Raises:
-        SpecError: a file can't be loaded, or declares a name that is taken.
+        SpecError: a file can't be loaded, declares a taken or wrong name, or ``FEDCORE_PLUGINS`` is wrong.
     """
     by_name = dict(_REGISTERED[kind])
     places = dict.fromkeys(by_name, "a registered plug-in")
@@ -167,7 +167,7 @@ def of_module(module: ModuleType) -> list[Any]:
 
 
 def find(kind: str, name: object, where: str | None = None) -> Plugin:
-    """Return one plug-in.
+    """Return one plug-in; ``where`` is the key that an error names, ``<kind>.name`` unless given.
 
     Raises:
         SpecError: no such name; the nearest known one is suggested.

@@ -94,7 +94,9 @@ class Dataset:
 
     Attributes:
         name: registered name.
-        train, test, validation: rows by use; ``validation`` only where the data bring their own.
+        train: training rows.
+        test: test rows.
+        validation: validation rows, where the data bring their own.
         classes: number of classes.
         state: ``real`` (upstream's full data), ``subset`` of it, ``rebuilt`` or ``synthetic``.
         note: a short phrase for captions, such as "2,000 + 1,000 images of MNIST".
@@ -119,9 +121,7 @@ class Dataset:
     standardise_by_client: bool = False
 
     def names_of(self, clients: Iterable[NDArray[np.int64]]) -> tuple[str | None, ...]:
-        """Return each client's natural client, None for one without rows; empty unless every client is one
-        whole natural client.
-        """
+        """Return each client's natural client, None without rows; empty unless all are whole such ones."""
         groups = self.train.groups if self.group_names else None
         held = [] if groups is None else [set(groups[rows].tolist()) for rows in clients]
         alone = all(len(places) < 2 for places in held) and len(set().union(*held)) == sum(map(len, held))

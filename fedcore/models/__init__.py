@@ -40,8 +40,8 @@ class ModelOptions(Options):
 class Shape:
     """What a model must know of the data: one input's shape, classes, and token vocabulary if any.
 
-    ``source`` is where a model finds pre-trained weights; ``scaling`` names how the inputs were scaled, empty
-    where the data do not say.
+    ``embeddings`` are token vectors [vocabulary, width]; ``source`` is where a model finds pre-trained
+    weights; ``scaling`` names how the inputs were scaled, empty where the data do not say.
     """
 
     inputs: tuple[int, ...]
@@ -196,7 +196,7 @@ class Layout:
         return {name: part.view((*lead, *shape)) for (name, shape), part in parts}
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: "torch.dtype") -> Tensor:
-        """Copy named arrays into a new flat vector; SpecError if one is missing or has another shape."""
+        """Copy named arrays into a new vector [d]; SpecError if one is missing or has another shape."""
         flat = torch.empty(self.size, dtype=dtype)
         for name, shape in self.shapes.items():
             if name not in arrays:
@@ -209,5 +209,5 @@ class Layout:
         return flat
 
     def arrays(self, flat: Tensor) -> Arrays:
-        """Copy a flat vector out into named arrays."""
+        """Copy a flat vector [d] out into named arrays."""
         return {name: view.detach().cpu().numpy().copy() for name, view in self.views(flat).items()}

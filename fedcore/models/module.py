@@ -99,7 +99,8 @@ def from_module(
             [batch, ...] to scores [batch, classes] by a linear layer at its end.
         options: class of its options.
         head: name of that layer, such as ``fc``; the last linear layer unless given.
-        summary, source: one sentence for ``fedcore list``, and where it is defined.
+        summary: one sentence for ``fedcore list``.
+        source: where it is defined.
     """
 
     def build(options: ModuleOptions, shape: Shape) -> ModuleModel:

@@ -41,7 +41,7 @@ class Fold(Options):
 
     @property
     def validation(self) -> int:
-        """The set that validates."""
+        """The index of the set that validates."""
         return (self.index + self.rotation) % self.of
 
 

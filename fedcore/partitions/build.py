@@ -26,8 +26,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
         seed: the run's seed.
 
     Returns:
-        Disjoint sorted index arrays into ``dataset.train`` that cover every row but ``dropped``; empty
-        clients and held-out rows are named in ``note``.
+        Disjoint sorted row numbers of ``dataset.train``, all but ``dropped``; ``note`` names empty clients.
 
     Raises:
         DataError: there are no rows to deal out.

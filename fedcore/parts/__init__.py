@@ -30,7 +30,7 @@ Step = tuple[Tensor, OptimizerState]
 
 @dataclass(frozen=True)
 class Run:
-    """What stays the same for a whole run and every part may read."""
+    """What a run keeps and parts may read; ``steps``: each client's in a round, None where epochs count."""
 
     spec: Spec
     problem: Problem
@@ -56,9 +56,10 @@ class State:
         clients: per-client tensors by name and client id; a name that is new has no clients.
         values: small JSON values (cluster of each client).
         holders: the clients that hold the server's current model, which is not sent to them again.
-        bytes_down, bytes_up: traffic so far.
-        rows_gradient, rows_forward: rows that gradients were computed of, and rows that were only passed
-            through a model, so far; zero unless the specification asks for them.
+        bytes_down: bytes that clients received so far.
+        bytes_up: bytes that they sent.
+        rows_gradient: rows that gradients were computed of so far; 0 unless the specification asks for it.
+        rows_forward: rows that were only passed through a model, likewise.
         history: one record per measured round.
     """
 
@@ -132,7 +133,8 @@ class Work(NamedTuple):
         rows: forward passes over a client's rows, each time that it trains.
         gradients: gradients over a client's rows, each time that it trains.
         pieces: forward passes over one batch of a client's rows, each time that it trains.
-        first_rows, first_gradients: such passes and gradients over all clients' rows before the first round.
+        first_rows: forward passes over all clients' rows before the first round.
+        first_gradients: gradients over them.
         points: how many points each local step compares with those of its batch, two by two.
         measured: of how many points a client's distances are taken, each time that the model is measured.
         decompositions: singular value decompositions of the output layer in each local step.
@@ -202,11 +204,11 @@ class Part:
         return {}
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
-        """Return this part's own tables of a finished run, by the name of their CSV file."""
+        """Return this part's own tables of a finished run, by the name of their file without .csv."""
         return {}
 
     def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
-        """Return this part's own arrays of a finished run, by the name of their .npz file."""
+        """Return this part's own arrays of a finished run, by their file without .npz, then by their name."""
         return {}
 
 

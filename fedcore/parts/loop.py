@@ -20,7 +20,8 @@ class Client:
         rates: the learning rate of each gradient step, as many as there are batches.
         memory: its tensors by name, which it finds again in later rounds; a checkpoint saves them.
         sent: what else it uploads by name: ``Upload.extras``. The part's ``messages`` count it.
-        run, state: the run, and all that changes in it, such as ``state.server``; only to be read.
+        run: the run; only to be read.
+        state: all that changes in it, such as ``state.server``; only to be read.
     """
 
     id: int

@@ -196,11 +196,11 @@ def build_hugging_face(options: HuggingFaceOptions, source: Source) -> Dataset:
 def from_arrays(
     name: str, rows: Arrays, test: Arrays | float = 0.2, clients: Sequence[object] | None = None
 ) -> Plugin:
-    """Return the plug-in of a data set that is in memory; specifications with it hold the arrays' hash.
+    """Return the plug-in, for ``register``, of arrays in memory; specifications with it hold their hash.
 
     Args:
         name: what a specification writes.
-        rows: x [n, ...] of numbers and labels y [n], 0, 1, ...; floats become float32, but float64 stays.
+        rows: x [n, ...], which becomes int64 or float32 unless it is float64, and labels y [n] from 0.
         test: the same of test rows, or the share of the rows that is drawn for testing.
         clients: whose row it is [n]: natural clients.
 
