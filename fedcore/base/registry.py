@@ -181,7 +181,7 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
 
 
 def chosen(kind: str, section: Any) -> Choice:
-    """Return what a section of a specification asks for: its ``name``, and options as its other keys."""
+    """Return what a section asks for: its ``name``, and options as its other keys; SpecError: a wrong one."""
     if not isinstance(section, Mapping) or "name" not in section:
         raise SpecError(f"{kind}: expected keys and values with a 'name', got {shown(section)}")
     plugin = find(kind, section["name"])

@@ -25,7 +25,7 @@ def standardise_by_client(x: NDArray[Any], clients: Sequence[NDArray[np.int64]])
 
     The -L form of RADFed, IV-B. A column that is constant on a client becomes 0 there, and so does a client
     of one row. Rows of no client stay as they are, and so do columns of zeros and ones (indicators), which
-    RADFed's released code leaves alone on Covertype. ``clients`` are those of all uses, each with its rows.
+    RADFed's released code leaves alone on Covertype. ``clients``: of all uses, each its rows of x [n, ...].
     """
     out = x.copy()
     indicator = ((x == 0) | (x == 1)).all(axis=0)

@@ -19,7 +19,7 @@ ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Autograd]]] = 
 
 
 def select_engine(spec: Spec, problem: Problem) -> Autograd:
-    """Return the engine that the specification names, which must support the run.
+    """Return the engine that the specification names; SpecError where it does not support the run.
 
     ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``;
     never ``fused``, whose rounding differs, so that a specification keeps its bytes.

@@ -116,7 +116,7 @@ def make(
 
 
 def by_client(train: Block, sizes: list[int]) -> tuple[Block, ...]:
-    """Return the clients' views into all rows."""
+    """Return the clients' views [n_k, ...] into all rows."""
     return tuple(map(Block, train.x.split(sizes), train.y.split(sizes)))
 
 
@@ -149,7 +149,7 @@ def precompute_trunk(problem: Problem) -> Problem:
 
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:
-    """Return each client's number of gradient steps, which must be as many as clients; None for epochs."""
+    """Return each client's number of gradient steps, None for epochs; SpecError: not one for each client."""
     steps, clients = spec.training.local_steps, len(problem.clients)
     if steps is None or isinstance(steps, int):
         return [steps] * clients

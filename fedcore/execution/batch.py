@@ -35,7 +35,7 @@ class Item(BaseModel):
 
 
 def orders(path: Path) -> list[dict[str, Any]]:
-    """Read a batch, which must be a list of objects; these are checked one by one when they are done."""
+    """Read a batch; SpecError unless it is a list of objects, which are checked when they are done."""
     try:
         items = read_json(path)
     except (OSError, ValueError) as error:

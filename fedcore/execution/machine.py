@@ -85,7 +85,7 @@ def watched(seconds: float) -> Iterator[Callable[[], None]]:
 
 
 def usable_device(name: str) -> Device:
-    """Return the device of a name: cpu, cuda, or auto for a GPU where there is one."""
+    """Return the device of a name: cpu, cuda, or auto for a GPU if there is one; SpecError: it isn't here."""
     if name not in {"auto", "cpu", "cuda"}:
         raise SpecError(f"device: got {name!r}, expected auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -99,7 +99,7 @@ def usable_device(name: str) -> Device:
 
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
-    """Compute with ``count`` threads and restore the former number afterwards."""
+    """Compute with ``count`` threads (SpecError: too many or none), then restore the former number."""
     if not 1 <= count <= MOST_THREADS:
         raise SpecError(f"threads: got {shown(count)}, expected 1 to {MOST_THREADS}")
     before = torch.get_num_threads()

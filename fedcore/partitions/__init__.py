@@ -1,4 +1,4 @@
-"""What all partitions share: their common options and the arithmetic of dealing rows out."""
+"""What all partitions share: options, and the dealing of rows, whose classes ``labels`` [n] are."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, Self
@@ -123,7 +123,7 @@ def cut(rows: Indices, counts: NDArray[np.integer]) -> list[Indices]:
 
 
 def even(total: int, parts: int) -> NDArray[np.int64]:
-    """Return ``parts`` counts that add up to ``total`` and differ by one at most, larger ones first."""
+    """Return counts [parts] that add up to ``total`` and differ by one at most, larger ones first."""
     return total // parts + (np.arange(parts) < total % parts).astype(np.int64)
 
 
@@ -133,9 +133,9 @@ def floor_share(share: float, total: int) -> int:
 
 
 def integers(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Round non-negative ``shares`` to counts that add up to ``total``: largest remainders go up.
+    """Round non-negative ``shares`` [parts] to counts that add up to ``total``: largest remainders go up.
 
-    Shares are relative (they need not add up to one); all zero means equal shares.
+    Shares are relative (they need not add up to one); all zero means equal shares. SpecError: infinite sum.
     """
     mass = _finite(shares).sum()
     exact = shares * (total / mass) if mass > 0 else np.full(len(shares), total / len(shares))
@@ -152,10 +152,11 @@ def _finite(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def draw_dirichlet(alpha: float, rows: int, size: int, rng: Random) -> NDArray[np.float64]:
-    """Draw ``rows`` symmetric Dirichlet vectors of length ``size``.
+    """Draw symmetric Dirichlet vectors [rows, size].
 
     Gamma variates are drawn as logarithms (Gamma(a) = Gamma(a + 1) U^(1/a)), so that tiny ``alpha``
-    gives vectors with one entry near 1 instead of 0/0. numpy's legacy generator draws as scripts for it do.
+    gives vectors with one entry near 1 instead of 0/0. numpy's legacy generator draws as scripts for it do,
+    where a tiny ``alpha`` can be a SpecError.
     """
     if isinstance(rng, np.random.RandomState):
         return _finite(rng.dirichlet(np.full(size, alpha), rows))

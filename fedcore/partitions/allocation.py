@@ -49,7 +49,7 @@ class QP:
         return [np.eye(target.shape[1])[column] for column, target in pairs]
 
     def marginals(self, allocation: Matrix) -> list[Matrix]:
-        """Return, for each dimension, the rows of each category on each client."""
+        """Return, for each dimension, the rows of each category on each client [clients, categories]."""
         return [allocation @ indicator for indicator in self.indicators()]
 
     def loss(self, allocation: Matrix) -> float:
@@ -85,9 +85,7 @@ def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
 
 
 def solve(problem: QP) -> Matrix:
-    """Return a minimiser of eq. (1) or (2), [clients, configurations], non-negative, sums met to 1e-9; raises
-    SpecError where the solver reaches none.
-    """
+    """Return a non-negative minimiser [clients, configurations] of eq. (1) or (2), or raise SpecError."""
     clients, configurations = len(problem.sizes), len(problem.counts)
     scale = max(problem.sizes.sum() / clients, 1.0)
     x = cp.Variable((clients, configurations), nonneg=True)
@@ -194,7 +192,7 @@ def round_exactly(allocation: Matrix, sizes: Counts, counts: Counts) -> Counts:
     """Round entries up or down so that row sums, met but for floating-point error, are ``sizes`` exactly.
 
     So are column sums ``counts``. Which entries go up is the solution of a transportation problem that
-    minimises the sum of changes; its vertices are integer, so sums are met exactly.
+    minimises the sum of changes; its vertices are integer, so sums are met exactly. SpecError: no solution.
     """
     floor = np.floor(allocation + 1e-9)
     part = allocation - floor

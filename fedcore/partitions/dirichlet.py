@@ -65,7 +65,7 @@ def by_class_min(
 ) -> list[Indices]:
     """Repeat ``by_class`` until the smallest client has ``min_rows`` rows; ``how`` are its other keys.
 
-    Raises SpecError where no draw in ``retries`` had. Source: NIID-Bench (Li et al. 2022); ComFed, section V.
+    SpecError: rows or ``retries`` are too few. Source: NIID-Bench (Li et al. 2022); ComFed, section V.
     """
     if min_rows * clients > len(labels):
         raise SpecError(

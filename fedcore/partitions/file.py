@@ -142,7 +142,7 @@ class Options(PartitionOptions):
 
 
 def from_lists(lists: object, total: int, drop_rest: bool, where: str) -> Partition:
-    """Make lists of row numbers a partition of ``total`` rows; all are named unless ``drop_rest``."""
+    """Return lists of row numbers as a partition; SpecError: a wrong one or, without ``drop_rest``, a gap."""
     if not isinstance(lists, list | tuple) or not lists:
         raise SpecError(f"{where}: expected a list of rows for each client")
     for client, rows in enumerate(lists):

@@ -55,7 +55,7 @@ def natural(
 
     Args:
         groups, count: the natural client of each row, [n], and how many there are.
-        clients: how many to sample without replacement, or None for all; fewer are a SpecError.
+        clients: how many to sample without replacement, or None for all; SpecError where there are fewer.
         key: the option that asks for so many.
 
     Source: rFedAvg, section VI-A (users of Sent140, writers of FEMNIST); RADFed, section IV-B (speaking
@@ -81,7 +81,7 @@ def grouped(users: list[Indices], clients: int, rng: np.random.Generator) -> lis
 
 
 def groups_of(dataset: Dataset, name: str) -> tuple[Indices, int]:
-    """Return each training row's natural client and how many there are, if the data name them."""
+    """Return each training row's natural client [n] and how many there are; SpecError if data name none."""
     groups = dataset.train.groups
     if groups is None:
         raise SpecError(f"partition.name: '{name}' needs client names, {dataset.name} has none")

@@ -64,7 +64,7 @@ class Options(PartitionOptions):
 def draw_targets(
     options: Options, rows: int, categories: list[int], rng: np.random.Generator
 ) -> tuple[Counts, list[Matrix]]:
-    """Draw client sizes that add up to ``rows``, and each client's distribution over each dimension.
+    """Draw client sizes [clients] of sum ``rows`` and, by dimension, distributions [clients, categories].
 
     ``categories`` are their numbers by dimension, first the class. ``rng`` is not used with a legacy seed.
     Raises SpecError where no draw has ``min_size`` rows everywhere.
@@ -97,7 +97,7 @@ def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.G
 
 
 def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:
-    """Return the feature columns that eq. (2) takes besides the class, each numbered from 0."""
+    """Return eq. (2)'s columns besides the class, each [n] from 0; SpecError: the data lack one."""
     columns = []
     for name in options.features:
         if name not in dataset.client_features:

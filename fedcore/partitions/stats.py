@@ -43,13 +43,13 @@ def c_score(counts: NDArray[np.integer]) -> float:
 
 
 def entropies(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the entropy in nats of the labels of each client that has rows."""
+    """Return the entropy in nats of the labels of each client that has rows, [clients with rows]."""
     ratios = _ratios(counts[counts.sum(axis=1) > 0])
     return -(ratios * np.log(np.where(ratios > 0, ratios, 1.0))).sum(axis=1)  # type: ignore[no-any-return]
 
 
 def pairwise_distances(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the total variation distance (0 to 1) of labels between all pairs of clients that have rows.
+    """Return the total variation distances [pairs] (0 to 1) of labels between clients that have rows.
 
     Of more than 2,000 such clients, 2,000 evenly spaced ones are compared.
     """

@@ -36,7 +36,7 @@ def weighted_sum(vectors: Iterable[Tensor], weights: Sequence[float]) -> Tensor:
 
 
 def sample_weights(uploads: list[Upload]) -> list[float]:
-    """Return p_k = n_k / n over the clients that uploaded."""
+    """Return p_k = n_k / n over the clients that uploaded [K]."""
     total = sum(upload.samples for upload in uploads)
     return [upload.samples / total for upload in uploads]
 
@@ -331,6 +331,6 @@ def project_simplex(v: Tensor) -> Tensor:
 
 
 def client_shares(run: Run, state: State) -> Tensor:
-    """Return n_k / n of all clients."""
+    """Return n_k / n of all clients [K]."""
     total = sum(run.problem.sizes)
     return state.model.new_tensor([size / total for size in run.problem.sizes])

@@ -104,7 +104,7 @@ def tokens(texts: Sequence[str], words: Sequence[str], length: int) -> NDArray[n
 
 
 def pad_start(x: NDArray[Any]) -> NDArray[Any]:
-    """Move each row's padding from its end to its start."""
+    """Move the padding of rows [n, length] from their end to their start."""
     return np.take_along_axis(x, np.argsort(x != PADDING, axis=1, kind="stable"), axis=1)
 
 

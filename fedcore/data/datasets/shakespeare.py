@@ -63,7 +63,7 @@ def texts(edition: str, source: Source) -> dict[str, NDArray[np.uint8]]:
 
 
 def ready_made(source: Source) -> dict[str, list[Samples]]:
-    """Return the training and test samples of LEAF's own sample by role."""
+    """Return the training and test samples, x [n, 80] and y [n], of LEAF's own sample by role."""
     roles: dict[str, list[Samples]] = {}
     for path in fetch.obtain(DECLARATION, "leaf", source).values():
         for name, (x, y) in read_leaf([path]).items():
