@@ -18,7 +18,7 @@ LEVEL = "level"
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(Table):
-    """A table of the first measured round at which a run has reached a target, and of the bytes until then.
+    """A table of the first measured round at which a run has reached a target, and of megabytes until then.
 
     A run that never does counts in no mean, and its cell says so.
 

@@ -72,8 +72,8 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
     A grid takes every listed value and as many points of each range as the budget allows, its ends among
     them. Random and quasi-random candidates (a scrambled Halton sequence) fill the budget; their draw is the
     same for every method with as many keys. A Sobol' sequence is scrambled, and put into an order, by the
-    name of the ``place``, and is the same for all methods. It raises SpecError if the budget is missing, or
-    is too small for the grid.
+    name of the ``place``, and is the same for all methods. It raises SpecError if the budget is missing, too
+    small for the grid, or no power of 2 for Sobol' points, or if these have more than eight keys.
     """
     ranges = [key for key, domain in values.items() if isinstance(domain, Range)]
     listed = prod(len(domain) for domain in values.values() if not isinstance(domain, Range))

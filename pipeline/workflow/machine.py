@@ -21,7 +21,7 @@ def guesses(catalogue: Catalogue, root: Path = Path()) -> Guesses:
 def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Factors:
     """Return how many times as long as guessed runs of each group took, by the results that are here.
 
-    A run that went on from a checkpoint does not count: its time is of its last process.
+    A run that went on from a checkpoint, or ended early, does not count: its time is not of all rounds.
     """
     guess, ratios = Guesses(), []
     scales = {catalogue.params.scale, STUDY}

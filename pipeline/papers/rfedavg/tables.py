@@ -70,7 +70,7 @@ def received(facts: RunFacts, column: str) -> float | None:
 
     rFedAvg+ sends the new model a second time, but a client that has it needs no model in the next round:
     beyond FedAvg's traffic there are whole models and the vectors, which are smaller than one model
-    together.
+    together. None too, unless the last two rounds were both measured.
     """
     if not facts.summary or not facts.final or facts.history["round"].diff().iloc[-1] != 1:
         return None
