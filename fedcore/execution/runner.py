@@ -100,8 +100,8 @@ def run(
         track: where measurements are sent too, such as ``tensorboard:DIR``; see docs/watch.md.
 
     Raises:
-        SpecError: the specification or a setting is wrong, or does not fit the data; ``out`` holds another
-            one's result, files of no run or a file that is read; or measurements can't be sent there. Nothing
+        SpecError: the specification or a setting is wrong, or does not fit the data, or ``out`` holds the
+            result of another one, files of no run or one that is read, or ``track`` names no place. Nothing
             is written then, unless a plug-in's part returns something wrong in a later round.
         DataError: data or a package can't be had, data are damaged, or ``out`` is a file. Nothing is written.
         CheckpointError: ``out`` holds a checkpoint of another specification, data, partition or model file.
