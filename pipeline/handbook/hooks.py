@@ -32,10 +32,10 @@ EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
     *("api.md", "architecture.md", "decisions.md", "params.md", "peers.md", "readings.md", "reliability.md"),
     *("reference/changelog.md", "reference/commands.md", "reference/papers.md", "reference/plugins.md"),
-    *("reference/specification.md", "results.md"),
+    *("own-data.md", "reference/specification.md", "results.md"),
 )
 GUIDES = (
-    *("add-an-algorithm.md", "benchmark.md", "fidelity.md", "own-data.md", "studies.md"),
+    *("add-an-algorithm.md", "benchmark.md", "fidelity.md", "studies.md"),
     *(f"evidence/{name}.md" for name in papers()),
 )
 # Pages of more than six screens of a phone, with how many of their sections stay open.
