@@ -15,6 +15,7 @@ from pipeline.claims.ledger import Claim, Status, Verdict, cells_of, judge, ledg
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
 from pipeline.reports.agreement import ON_STAND_IN, stands_in
+from pipeline.reports.grid import missed
 from pipeline.reports.results import read_tidy, untested
 
 READINGS = {  # by the ending of their names: what they are called in print
@@ -102,7 +103,7 @@ def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
     frame["difference"] = frame["mean"] - frame["published_mean"]
     comparable = frame["comparable"].eq(True)
     near = agreement.within_margin(frame.rename(columns={"unit": "published_unit"}))
-    frame["within_margin"] = near.mask(frame["diverged"] > 0, False).where(comparable)
+    frame["within_margin"] = near.mask(frame["unscored"] > 0, False).where(comparable)
     frame["within_interval"] = agreement.within_interval(frame).where(comparable)
     frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
     frame["scale"] = scale
@@ -113,7 +114,7 @@ def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
 def ours(reports: Reports) -> DataFrame:
     """Return our cells of all tables as one frame, with whether the report itself compares them."""
     frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
-    columns = [*KEY, *MEASURED, "variant", "comparable", "on_stand_in"]
+    columns = [*KEY, *MEASURED, "unscored", "variant", "comparable", "on_stand_in"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
@@ -181,13 +182,16 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     reading = pd.Series([report_reading or row_reading for _, row_reading in rows], cells.index, object)
     states = zip(cells["data_state"], cells["published_unit"], strict=True)
     partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
-    judges = cells["verdict"].fillna("").ne("") | ("verdict" not in frame) | (cells["diverged"] > 0)
+    diverged = cells["diverged"].fillna(0)
+    unscored = diverged + missed(frame).reindex(cells.index)
+    judges = cells["verdict"].fillna("").ne("") | ("verdict" not in frame) | (unscored > 0)
     return cells.astype({"mean": float, "std": float, "variant": object}).assign(
         paper=paper,
         target=(plain + "_" + reading).where(reading != "", plain),
         row=[row for row, _ in rows],
         seeds=cells["seeds"].fillna(cells["n"]),
-        diverged=cells["diverged"].fillna(0),
+        diverged=diverged,
+        unscored=unscored,
         variant=lambda frame: frame["variant"].fillna("paper").mask(reading != "", reading),
         comparable=judges & ~partial,
         on_stand_in=judges & partial,
@@ -197,13 +201,13 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
 def _verdict(line: Mapping[Hashable, Any]) -> str:
     if pd.isna(line["n"]):
         return NO_CELL if line["built"] else NOT_BUILT
-    if pd.isna(line["mean"]) and not line["diverged"]:
+    if pd.isna(line["mean"]) and not line["unscored"]:
         return NO_RUN
     if words := untested(line["scale"]):
         return words
     if line["on_stand_in"] is True:
         return ON_STAND_IN
-    if line["n"] + line["diverged"] < line["seeds"]:
+    if line["n"] + line["unscored"] < line["seeds"]:
         return SHORT
     if not line["comparable"]:
         return NOT_JUDGED

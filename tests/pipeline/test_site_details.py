@@ -279,3 +279,13 @@ def test_a_cell_of_fewer_seeds_is_not_coloured_as_judged(n: int, diverged: int, 
     apart = distance(line | {"n": n, "diverged": diverged, "seeds": 3, "verdict": "agrees"}, "percent")
     assert apart is not None
     assert apart.kind == kind
+
+
+def test_a_run_that_never_reached_its_target_is_judged_and_not_near() -> None:
+    printed = printed_cells("mcmahan2017", published("mcmahan2017")).query("target == 'table1_2nn'").iloc[0]
+    ours = {"mean": np.nan, "std": np.nan, "n": 0, "seeds": 1, "diverged": 0, "failed": "1 not reached"}
+    frame = pd.DataFrame([{**printed, **ours, "verdict": "", "published_unit": printed["unit"]}])
+    shown: Any = SimpleNamespace(
+        paper="mcmahan2017", name="table1_2nn", reference=True, frame=frame, numbers=""
+    )
+    assert _standing(shown) == "0 of 1 near"
