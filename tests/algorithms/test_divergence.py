@@ -63,6 +63,7 @@ def test_one_client_alone_takes_the_same_batches_on_both_sides(whole: Values) ->
     asked = {"algorithm": {"name": "radfed", "redistributions": 2}, "participation": {"assignments": [[0]]}}
     table = run({**whole, **asked, "training": {**whole["training"], "batch_size": 7}}).tables["divergence"]
     assert [row["centralised"] for row in table[1::2]] == pytest.approx([0.0] * 4, abs=1e-12)
+    assert all(isnan(row["local"]) for row in table), "one model diverges from no other"
 
 
 def test_observing_changes_nothing(spec: Values) -> None:

@@ -208,6 +208,12 @@ def test_each_visit_of_a_client_draws_anew(spec: Values) -> None:
     assert len(set(part.drawn)) == 2 * spec["training"]["rounds"]
 
 
+def test_each_client_of_a_round_draws_its_own(spec: Values) -> None:
+    part = Noting([], set())
+    fedcore.run(own(spec, part) | {"participation": {}}, None, CPU, False)
+    assert len({*part.drawn}) == len(part.drawn) == 5 * spec["training"]["rounds"]
+
+
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
 def test_a_loop_computes_in_the_precision_asked_for(spec: Values, precision: str, dtype: torch.dtype) -> None:
     part = Noting([], set())

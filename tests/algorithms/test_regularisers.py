@@ -22,7 +22,15 @@ from fedcore.models.rff import RffLinear
 from fedcore.parts import Run, State, Term
 from fedcore.parts.discrepancy import mmd
 from fedcore.parts.exchange import draw, draw_mixture
-from fedcore.parts.objective import FeatureNorm, MmdToMixture, Proximal, TraceNorm, WeightNorm, _unit
+from fedcore.parts.objective import (
+    FeatureNorm,
+    MmdToMixture,
+    MmdToOthers,
+    Proximal,
+    TraceNorm,
+    WeightNorm,
+    _unit,
+)
 from fedcore.parts.observers.risk import discrepancies
 
 Values = dict[str, Any]
@@ -150,6 +158,26 @@ def test_points_of_the_mixture_are_drawn_for_each_client_and_round(rff: Values) 
         points = draw_mixture(state, 20, setup.streams.get("mixture", state.round, client))
         loss = term.bind(setup, state, Job(client, 0, 0, state.model)).loss(phi, batch)
         assert float(loss) == pytest.approx(0.4 * mmd("kernel", phi, points), rel=1e-12)
+
+
+@pytest.mark.parametrize(("include_self", "others"), [(False, 2), (True, 3)])
+def test_a_sum_over_the_others_is_their_number_times_the_mean(
+    include_self: bool, others: int, rff: Values
+) -> None:
+    """Client 1 shares with clients 0 and 4 in this round."""
+    setup, state = started({**rff, "algorithm": {"name": "rfedavg"}})
+    state.values["sharing"] = [0, 1, 4]
+    state.server["delta"] = torch.randn_like(state.server["delta"])
+    phi, weights = torch.randn(3, 12, dtype=torch.float64), torch.full((3,), 1 / 3, dtype=torch.float64)
+    mean, total = (
+        MmdToOthers(0.7, True, include_self, summed)
+        .bind(setup, state, Job(1, 0, 0, state.model))
+        .gradient(phi, Batch(phi, weights))
+        for summed in (False, True)
+    )
+    target = state.server["delta"][[0, 1, 4] if include_self else [0, 4]].mean(dim=0)
+    torch.testing.assert_close(mean, ((phi.mean(dim=0) - target) * 1.4 / 3).expand(3, -1))
+    torch.testing.assert_close(total, others * mean)
 
 
 def test_kernel_mmd_tells_distributions_apart() -> None:
@@ -300,13 +328,13 @@ def test_a_diverged_run_has_no_distance_of_an_earlier_round(spec: Values) -> Non
 
 
 def test_distances_in_history_are_drawn_for_each_client_and_round(rff: Values) -> None:
-    setup, state = started({**rff, "algorithm": {"name": "fedavgr"}})
+    setup, state = started({**rff, "algorithm": {"name": "fedavgr", "samples": 30}})
     for round in (0, 1):
         weights, total = state.server["density_weights"].tolist(), 0.0
         for client, weight in enumerate(weights):
             rng = setup.streams.get("density distance", round, client)
-            points = draw(state.server["density"][client].expand(100, -1, -1), rng)
-            total += weight * mmd("kernel", points, draw_mixture(state, 100, rng))
+            points = draw(state.server["density"][client].expand(30, -1, -1), rng)
+            total += weight * mmd("kernel", points, draw_mixture(state, 30, rng))
         assert state.values["mmd"] == pytest.approx(total, rel=1e-12)
         advance(setup, state)
 
