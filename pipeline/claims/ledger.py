@@ -20,7 +20,7 @@ from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.base.options import Options, suggestion, validate
 from pipeline.catalogue.targets import Cell
 from pipeline.claims.checks import CHECKS, Check, Judgement
-from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_STAND_IN, stands_in
+from pipeline.reports.agreement import ACCURACIES, CHANGE, ON_A_PART, stands_in
 from pipeline.reports.significance import parse_samples
 
 LEDGER = "claims.yaml"
@@ -29,7 +29,7 @@ ZEROS = "zeros"
 Status = Literal[
     "reproduced",
     "not reproduced",
-    "on stand-in data",
+    "on a part of the data",
     "not enough runs",
     "not tested at this scale",
     "held by a test",
@@ -145,7 +145,7 @@ def judge(claim: Claim, cells: Lines, scale: str) -> Verdict:
     if finding.holds is not None:
         return Verdict("reproduced" if finding.holds else "not reproduced", finding.detail)
     if anywhere.holds is not None:
-        return Verdict(ON_STAND_IN, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
+        return Verdict(ON_A_PART, f"there it {WORDS[anywhere.holds]}: {anywhere.detail}", anywhere.holds)
     so_far, detail = _so_far(check, rows, lines)
     return Verdict("not enough runs", _missing(missing, len(needed)) + detail, so_far)
 

@@ -14,7 +14,7 @@ from fedcore.base.lazy import DataFrame, pd
 from pipeline.claims.ledger import Claim, Status, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
-from pipeline.reports.agreement import ON_STAND_IN, stands_in
+from pipeline.reports.agreement import ON_A_PART, stands_in
 from pipeline.reports.grid import missed
 from pipeline.reports.results import read_tidy, untested
 
@@ -114,7 +114,7 @@ def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
 def ours(reports: Reports) -> DataFrame:
     """Return our cells of all tables as one frame, with whether the report itself compares them."""
     frames = [_tidy(*name, frame) for name, frame in reports.items() if {"mean", "row"} <= {*frame}]
-    columns = [*KEY, *MEASURED, "unscored", "variant", "comparable", "on_stand_in"]
+    columns = [*KEY, *MEASURED, "unscored", "variant", "comparable", "part_of_data"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
@@ -184,7 +184,7 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
     diverged = cells["diverged"].fillna(0)
     unscored = diverged + missed(frame).reindex(cells.index)
-    judges = cells["verdict"].fillna("").ne("") | ("verdict" not in frame) | (unscored > 0)
+    judges = (cells["verdict"].notna() & cells["verdict"].ne("")) | ("verdict" not in frame) | (unscored > 0)
     return cells.astype({"mean": float, "std": float, "variant": object}).assign(
         paper=paper,
         target=(plain + "_" + reading).where(reading != "", plain),
@@ -194,7 +194,7 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
         unscored=unscored,
         variant=lambda frame: frame["variant"].fillna("paper").mask(reading != "", reading),
         comparable=judges & ~partial,
-        on_stand_in=judges & partial,
+        part_of_data=judges & partial,
     )
 
 
@@ -205,8 +205,8 @@ def _verdict(line: Mapping[Hashable, Any]) -> str:
         return NO_RUN
     if words := untested(line["scale"]):
         return words
-    if line["on_stand_in"] is True:
-        return ON_STAND_IN
+    if line["part_of_data"] is True:
+        return ON_A_PART
     if line["n"] + line["unscored"] < line["seeds"]:
         return SHORT
     if not line["comparable"]:

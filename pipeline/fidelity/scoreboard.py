@@ -17,7 +17,7 @@ from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
 from pipeline.reports import figures
-from pipeline.reports.agreement import AGREES, DEVIATIONS, ON_STAND_IN, PERCENTAGES, POINTS, VERDICTS
+from pipeline.reports.agreement import AGREES, DEVIATIONS, ON_A_PART, PERCENTAGES, POINTS, VERDICTS
 from pipeline.reports.kept import SHORTER
 from pipeline.reports.render import in_print, md_table
 from pipeline.reports.results import REPRODUCTION
@@ -31,7 +31,7 @@ CELLS = {
     "near": "Near",
     "in_part": "In part",
     "near_in_part": "Near, in part",
-    "on_stand_in": "On a subset",
+    "part_of_data": "On a part of the data",
     "mean_difference": "Mean absolute difference",
 }
 STATUSES = {
@@ -73,7 +73,7 @@ DOTS = {
     "far": ("not near", VERMILION, "^", True),
     "near, fewer seeds": ("near, with fewer seeds", GREEN, "o", False),
     "far, fewer seeds": ("not near, with fewer seeds", VERMILION, "^", False),
-    ON_STAND_IN: ("on a subset: not judged", GREY, "s", True),
+    ON_A_PART: ("on a part of the data: not judged", GREY, "s", True),
 }
 EXPLAINED = (
     f"Each mark is one cell of a paper's table. Near: within {POINTS:g} percentage point (grey band)\nor "
@@ -92,7 +92,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
         A line per paper and reading with columns as in ``KEYS``, ``CELLS`` and ``ORDER``. ``measured``:
         published cells that have all their runs on full data; ``near``: those that agree, see
         ``agreement.RULE``; ``in_part``, ``near_in_part``: the same for cells with fewer seeds than the
-        paper's; ``on_stand_in``: cells measured on a subset of the data, which are not compared;
+        paper's; ``part_of_data``: cells measured on a part of the data, which are not compared;
         ``mean_difference``: mean absolute difference of the measured scores, in points; ``columns``: those
         with two methods or more; ``same_best``, ``same_order``: of them, where the best method is the
         published one, and where the whole order is; the paper's statements, and its claims by verdict.
@@ -102,7 +102,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     board = board_of(REPRODUCTION, folder)
     lines = [_line(board, name, reading, folder) for name in names or papers() for reading in NAMES]
     frame = pd.DataFrame(lines)
-    begun = frame[["measured", "in_part", "on_stand_in"]].sum(axis=1) > 0
+    begun = frame[["measured", "in_part", "part_of_data"]].sum(axis=1) > 0
     return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
 
 
@@ -123,7 +123,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "near": int((measured["verdict"] == AGREES).sum()),
         "in_part": len(short),
         "near_in_part": int(short["within_margin"].eq(True).sum()),
-        "on_stand_in": int((cells["verdict"] == ON_STAND_IN).sum()),
+        "part_of_data": int((cells["verdict"] == ON_A_PART).sum()),
         "mean_difference": scores["difference"].abs().mean(),
         "columns": len(columns),
         "same_best": sum(_best(group, "mean") & _best(group, "published_mean") != set() for group in columns),
@@ -183,11 +183,11 @@ def points(folder: Path) -> DataFrame:
     and ``kind``, one of ``DOTS``; ``folder`` holds ``<paper>/<target>.csv`` of runs at the papers' own scale.
     """
     cells = board_of(REPRODUCTION, folder).cells
-    measured = cells["verdict"].isin([*VERDICTS, SHORT, ON_STAND_IN])
+    measured = cells["verdict"].isin([*VERDICTS, SHORT, ON_A_PART])
     cells = cells[measured & cells["unit"].isin(PERCENTAGES) & cells["difference"].notna()]
     near = cells["within_margin"].eq(True).map({True: "near", False: "far"})
     kind = near.mask(cells["verdict"] == SHORT, near + ", fewer seeds")
-    kind = kind.mask(cells["verdict"] == ON_STAND_IN, ON_STAND_IN)
+    kind = kind.mask(cells["verdict"] == ON_A_PART, ON_A_PART)
     named = cells[["paper", "target", "row", "column"]]
     return named.assign(difference=cells["difference"].round(6), kind=kind).reset_index(drop=True)
 

@@ -11,7 +11,7 @@ from pipeline.reports.significance import CONFIDENCE, FEWEST
 
 PART = "subset"
 SAME_ON_ANY_DATA = frozenset({"bytes"})
-ON_STAND_IN: Final = "on stand-in data"
+ON_A_PART: Final = "on a part of the data"
 COLUMN = ["paper", "target", "column"]
 POINTS, DEVIATIONS, SHARE = 1.0, 2.0, 0.05
 CHANGE = "relative_percent"

@@ -18,7 +18,7 @@ from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTI
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.reports import agreement, kept
-from pipeline.reports.agreement import ON_STAND_IN
+from pipeline.reports.agreement import ON_A_PART
 from pipeline.reports.significance import Samples
 
 REPRODUCTION: Final = "paper"
@@ -319,11 +319,11 @@ def causes(runs: Iterable[RunFacts]) -> str:
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 
 
-def verdict(compared: agreement.Agreement, scale: str, on_stand_in: bool = False) -> str:
+def verdict(compared: agreement.Agreement, scale: str, part_of_data: bool = False) -> str:
     """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell."""
     if not compared.verdict:
         return ""
-    return untested(scale) or (ON_STAND_IN if on_stand_in else compared.verdict)
+    return untested(scale) or (ON_A_PART if part_of_data else compared.verdict)
 
 
 def untested(scale: str) -> str:

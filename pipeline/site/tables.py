@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Cell, Column
 from pipeline.fidelity.board import NOT_JUDGED
-from pipeline.reports.agreement import ON_STAND_IN, Agreement
+from pipeline.reports.agreement import ON_A_PART, Agreement
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.render import in_print
@@ -24,7 +24,7 @@ LEVELS = {
     2: ("far-above", "▲▲", f"above by more than {FAR} margins"),
     None: ("not-judged", "◦", "not judged: of fewer seeds, on a part of the data, or of a search"),
 }
-UNJUDGED = {"", ON_STAND_IN, NOT_JUDGED}  # verdicts
+UNJUDGED = {"", ON_A_PART, NOT_JUDGED}  # verdicts
 Line = Mapping[Hashable, Any]
 
 

@@ -545,16 +545,17 @@ def test_another_scale_without_numbers_tells_nothing() -> None:
 def test_a_part_of_the_data_is_told_but_not_judged() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": "y"}
     result = verdict(check, on_a_part("y"))
-    assert (result.status, result.so_far) == ("on stand-in data", False)
+    assert (result.status, result.so_far) == ("on a part of the data", False)
     assert result.detail == "there it fails: true in 0 of 1: not where y 80 against b 80"
     result = verdict({**check, "columns": "x"}, on_a_part("x"))
-    assert (result.status, result.detail[:14], result.so_far) == ("on stand-in data", "there it holds", True)
+    assert (result.status, result.so_far) == ("on a part of the data", True)
+    assert result.detail.startswith("there it holds")
 
 
 def test_what_full_data_settle_needs_no_stand_in() -> None:
     check = {"kind": "beats", "row": "a", "over": "b", "columns": ["x", "y"]}
     assert verdict(check, on_a_part("x")).status == "not reproduced"
-    assert verdict(check, on_a_part("y")).status == "on stand-in data"
+    assert verdict(check, on_a_part("y")).status == "on a part of the data"
     assert verdict({**check, "in_share": 0.5}, on_a_part("y")).status == "reproduced"
 
 

@@ -147,7 +147,7 @@ def test_no_comparison_where_the_report_makes_none(printed: pd.DataFrame) -> Non
     assert pd.isna(line["within_interval"])
 
 
-@pytest.mark.parametrize(("unit", "expected"), [("percent", "on stand-in data"), ("bytes", "agrees")])
+@pytest.mark.parametrize(("unit", "expected"), [("percent", "on a part of the data"), ("bytes", "agrees")])
 def test_a_cell_on_a_part_of_the_data_is_not_compared(
     printed: pd.DataFrame, unit: str, expected: str
 ) -> None:

@@ -22,7 +22,7 @@ from fedcore.execution.integrity import sealed
 from pipeline.catalogue.targets import Column, PlannedRun, Query
 from pipeline.reports import captions, results
 from pipeline.reports.agreement import (
-    ON_STAND_IN,
+    ON_A_PART,
     Agreement,
     interval,
     ordering,
@@ -185,7 +185,7 @@ def test_states_and_notes_of_data_are_told_once(tmp_path: Path) -> None:
     [
         (90.0, "paper", False, "agrees"),
         (99.0, "paper", False, "differs"),
-        (90.0, "paper", True, ON_STAND_IN),
+        (90.0, "paper", True, ON_A_PART),
         (90.0, "demo", False, "not tested at demo scale"),
         (90.0, "demo", True, "not tested at demo scale"),
         (NAN, "paper", True, ""),

@@ -266,7 +266,7 @@ def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
         "mean": 70.0,
         "published_mean": 95.0,
         "published_std": 1.0,
-        "verdict": "on stand-in data",
+        "verdict": "on a part of the data",
     }
     apart = distance(line, "percent")
     assert apart is not None

@@ -251,7 +251,7 @@ def test_reduced_scales_are_watermarked(tmp_path: Path, scale: str, expected: st
 def test_verdicts_know_units(difference: float, mean: float, std: float, unit: str, expected: str) -> None:
     compared = agreement.Agreement(mean + difference, mean, std, unit)
     assert verdict(compared, "paper") == expected
-    assert verdict(compared, "paper", on_stand_in=True) == (expected and "on stand-in data")
+    assert verdict(compared, "paper", part_of_data=True) == (expected and "on a part of the data")
 
 
 @pytest.mark.parametrize(

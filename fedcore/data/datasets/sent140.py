@@ -159,7 +159,7 @@ def _split(data: dict[str, NDArray[Any]], options: Sent140Options) -> tuple[Rows
 
 
 def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, Rows, NDArray[np.float32]]:
-    """Make training and test rows of different users, and word vectors [vocabulary, 50]: a stand-in.
+    """Make training and test rows of different users, and word vectors [vocabulary, 50], in place of tweets.
 
     Rows are sequences of word indices. A sequence of class c is made of words of topic c (30%), of the other
     topic (12%) and of neutral words; each user knows only 30 words of a topic and 80 neutral ones, so users

@@ -156,7 +156,7 @@ HYPERPARAMETERS = (
     Column("radfed_i-gamma", "gamma", "RADFedi"),
 )
 AVERAGE = "avg"
-STAND_INS = {"cnn": "CNN", "mlp": "MLP"}
+OTHER_MODELS = {"cnn": "CNN", "mlp": "MLP"}
 DELAY = "algorithm.redistributions"
 NAMES = {DELAY: "S", "algorithm.staleness": "decay", "algorithm.server_lr": "eta"}
 GRIDS = {
@@ -176,11 +176,11 @@ def hyperparameter(params: PaperParams, row: str, column: str) -> str:
 
 
 def score_columns(params: PaperParams) -> tuple[Column, ...]:
-    """Return a column for each data set, and their average; a stand-in for MobileNetV2 is named."""
+    """Return a column for each data set, and their average; a model that is not MobileNetV2 is named."""
     settings = present(params)
     labels = {key: setting.label for key, setting in settings.items()}
-    if stand_in := "cifar10" in labels and STAND_INS.get(params.datasets["cifar10"].model.name):
-        labels["cifar10"] += f" ({stand_in})"
+    if model := "cifar10" in labels and OTHER_MODELS.get(params.datasets["cifar10"].model.name):
+        labels["cifar10"] += f" ({model})"
     return (
         *(Column(key, label, METRICS[settings[key].metric]) for key, label in labels.items()),
         Column(AVERAGE, "AVG", best="none", test="none"),
