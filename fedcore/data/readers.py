@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,7 +199,8 @@ def read_picture(path: Path, size: tuple[int, int] | None, content: bytes | None
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """Read an idx file of unsigned bytes, in the shape [n, ...] that its header says."""
-    data = path.read_bytes()
+    with reading(path, "a readable file"):
+        data = path.read_bytes()
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 4:
         raise DataError(f"{path}: not an idx file of unsigned bytes")
     start = 4 + 4 * data[3]
@@ -215,7 +216,7 @@ class _PickledType:
     def __init__(self, name: Any, *_: object) -> None:
         self.dtype = np.dtype(name)
         if self.dtype.kind not in "iu":
-            raise pickle.UnpicklingError(f"arrays of {self.dtype} are not allowed")
+            raise pickle.UnpicklingError(f"arrays of {self.dtype}, expected integers")
 
     def __setstate__(self, state: Sequence[Any]) -> None:
         order: Any = state[1].decode() if isinstance(state[1], bytes) else state[1]
@@ -248,8 +249,13 @@ ALLOWED: Mapping[tuple[str, str], Any] = {
 class _ArraysOnly(pickle._Unpickler):
     """Refuses every global but the ones numpy arrays are pickled with.
 
-    It is the reader in Python: the one in C allocates what damaged bytes ask for, up to all memory.
+    It is the reader in Python: the one in C allocates what damaged bytes ask for, up to all memory. So does
+    the instruction for an array of bytes, which no batch holds.
     """
+
+    dispatch: ClassVar = {
+        code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
@@ -257,12 +263,21 @@ class _ArraysOnly(pickle._Unpickler):
         return ALLOWED[module, name]
 
 
+def _unpickled(content: bytes) -> Any:
+    try:
+        return _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+    except EOFError:
+        raise pickle.UnpicklingError(f"it ends after {len(content):,} bytes, too early") from None
+    except (KeyError, IndexError):
+        raise pickle.UnpicklingError(f"damaged, or no pickle: it begins with {content[:8]!r}") from None
+
+
 def read_cifar(
     path: Path, labels: bytes = b"labels", classes: int = 10
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read one batch of CIFAR-10, or of CIFAR-100: images [n, 3, 32, 32] (uint8) and labels [n] from 0."""
     with reading(path, "a CIFAR python batch"):
-        values = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        values = _unpickled(path.read_bytes())
         x, y = np.asarray(values[b"data"]), np.asarray(values[labels])
     if x.dtype != np.uint8 or x.ndim != 2 or x.shape[1] != PIXELS or y.shape != x.shape[:1]:
         raise DataError(
@@ -276,7 +291,7 @@ def read_cifar(
 def read_house_numbers(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read a file of SVHN, which has 10 for 0: images [n, 3, 32, 32] (uint8) and labels [n] from 0 to 9."""
     with reading(path, "a MATLAB file of SVHN"):
-        values = scipy.io.loadmat(path)
+        values = scipy.io.loadmat(io.BytesIO(path.read_bytes()))
         x, y = values["X"].transpose(3, 2, 0, 1), values["y"].reshape(-1).astype(np.int64) % 10
     if x.dtype != np.uint8 or x.shape != (len(y), 3, 32, 32):
         raise DataError(f"{path}: expected uint8 images [32, 32, 3, n] and n labels, got {x.dtype} {x.shape}")

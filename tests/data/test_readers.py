@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import tarfile
 import tracemalloc
@@ -23,12 +24,14 @@ from hypothesis.extra import numpy as hnp
 from fedcore.base.errors import DataError
 from fedcore.data.readers import (
     read_cifar,
+    read_house_numbers,
     read_idx,
     read_leaf,
     read_libsvm,
     read_moby,
     read_npz,
     read_numbers,
+    read_picture,
     read_role_files,
     read_table,
 )
@@ -191,7 +194,7 @@ def test_a_batch_can_only_build_arrays(tmp_path: Path) -> None:
 
 def test_a_batch_holds_integers_alone(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(pickle.dumps({b"data": np.zeros((1, 3072), object), b"labels": [0]}, 2))
-    with pytest.raises(DataError, match="arrays of object are not allowed"):
+    with pytest.raises(DataError, match="arrays of object, expected integers"):
         read_cifar(tmp_path / "a")
 
 
@@ -201,15 +204,60 @@ def test_a_batch_may_have_its_labels_in_an_array(kind: str, tmp_path: Path) -> N
     assert read_cifar(tmp_path / "a")[1].tolist() == [7, 0, 9]
 
 
-def test_a_damaged_batch_takes_no_memory_that_it_lacks(tmp_path: Path) -> None:
-    """Its fifth byte asks to keep an empty dictionary as number 2^24 of those that are kept."""
-    (tmp_path / "a").write_bytes(b"\x80\x02}r\x00\x00\x00\x01.")
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\x80\x02}r\x00\x00\x00\x01.", id="a dictionary as number 2^24 of what is kept"),
+        pytest.param(b"\x80\x02\x96\x00\x00\x00\x40\x00\x00\x00\x00.", id="an array of 2^30 bytes"),
+    ],
+)
+def test_a_damaged_batch_takes_no_memory_that_it_lacks(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(content)
     tracemalloc.start()
     with pytest.raises(DataError, match="not a CIFAR python batch"):
         read_cifar(tmp_path / "a")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**20
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "it ends after 0 bytes, too early"),
+        (batch(3)[:-1], f"it ends after {len(batch(3)) - 1:,} bytes, too early"),
+        (b"<!DOCTYPE html>", "no pickle: it begins with b'<!DOCTYP'"),
+        (b"version https://", "no pickle: it begins with b'version '"),
+        (batch(3, np.array([0.0, 1.0, 2.0])), "arrays of float64, expected integers"),
+    ],
+)
+def test_a_file_that_is_no_batch_is_named_with_what_it_is(
+    content: bytes, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(expected)):
+        read_cifar(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_idx,
+        read_cifar,
+        read_house_numbers,
+        read_role_files,
+        lambda path: read_npz(path, "x"),
+        lambda path: read_numbers(path, 1),
+        lambda path: read_table(path, ["a"]),
+        lambda path: read_libsvm(path, 1),
+        lambda path: read_leaf([path]),
+        lambda path: read_moby([path]),
+        lambda path: read_picture(path, None, None),
+    ],
+)
+def test_a_file_that_is_missing_is_named(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"lost\.file: no such file"):
+        read(tmp_path / "lost.file")
 
 
 def test_a_batch_is_images_and_labels(tmp_path: Path) -> None:
