@@ -124,8 +124,6 @@ def register(kind: str, plugin: Plugin) -> None:
     Raises:
         SpecError: there is no such kind, or a file declares the name.
     """
-    if kind not in PACKAGES:
-        raise SpecError(f"kind: got {shown(kind)}, expected one of {', '.join(PACKAGES)}")
     if plugin.name in plugins(kind) and plugin.name not in _REGISTERED[kind]:
         raise SpecError(f"{kind} '{plugin.name}': a file declares this name, expected another")
     _REGISTERED[kind][plugin.name] = plugin
@@ -137,8 +135,11 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return all plug-ins of a kind, such as ``algorithm`` (see ``PACKAGES``), by name.
 
     Raises:
-        SpecError: a file can't be loaded, declares a taken or wrong name, or ``FEDCORE_PLUGINS`` is wrong.
+        SpecError: there is no such kind, a file can't be loaded or declares a taken or wrong name, or
+            ``FEDCORE_PLUGINS`` is wrong.
     """
+    if kind not in PACKAGES:
+        raise SpecError(f"kind: got {shown(kind)}, expected one of {', '.join(PACKAGES)}")
     by_name = dict(_REGISTERED[kind])
     places = dict.fromkeys(by_name, "a registered plug-in")
     for module in _modules(kind):
@@ -170,7 +171,7 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     """Return one plug-in; ``where`` is the key that an error names, ``<kind>.name`` unless given.
 
     Raises:
-        SpecError: no such name; the nearest known one is suggested.
+        SpecError: no such kind, or no such name; the nearest known one is suggested.
     """
     known = plugins(kind)
     if not isinstance(name, str) or name not in known:

@@ -121,7 +121,7 @@ class Dataset:
     standardise_by_client: bool = False
 
     def names_of(self, clients: Iterable[NDArray[np.int64]]) -> tuple[str | None, ...]:
-        """Return each client's natural client, None without rows; empty unless each is one whole one."""
+        """Return each client's natural client (None: no rows); nothing if one has two, or two have one."""
         groups = self.train.groups if self.group_names else None
         held = [] if groups is None else [set(groups[rows].tolist()) for rows in clients]
         alone = all(len(places) < 2 for places in held) and len(set().union(*held)) == sum(map(len, held))

@@ -335,6 +335,8 @@ def test_a_registered_name_is_free_and_of_a_known_kind(known: Callable[..., None
     plugin = from_module("mlp", lambda options, shape: Net(shape.inputs[0], shape.classes))
     with pytest.raises(SpecError, match="model 'mlp': a file declares this name, expected another"):
         fedcore.register("model", plugin)
+    with pytest.raises(SpecError, match="kind: got 'models', expected one of algorithm, data"):
+        find("models", "cnn")
     with pytest.raises(SpecError, match="kind: got 'network', expected one of algorithm, data"):
         fedcore.register("network", plugin)
     for hidden in (5, 6):
