@@ -351,9 +351,8 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
     dataset = run_scores["workload"].map(lambda setting: plan.settings[setting].dataset)
     by_kind = {kind: run_scores[dataset.isin(names)] for kind, names in plan.benchmark.kinds.items()}
-    found = {
-        kind.replace("_", " "): found_effects(plan, lines) for kind, lines in by_kind.items() if len(lines)
-    }
+    by_name = {kind.replace("_", " "): found_effects(plan, lines) for kind, lines in by_kind.items()}
+    found = {kind: effects for kind, effects in by_name.items() if effects}
     order, numbers = [*found_effects(plan, run_scores)], _effect_lines(found)
     means = numbers.pivot(index="row", columns="column", values="mean").reindex(index=order, columns=[*found])
     figure = figures.framed(1.1 + 0.17 * len(order))
@@ -361,7 +360,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     bar = {"extend": "both", "extendfrac": 0.03, "fraction": 0.04, "pad": 0.03}
     colours = {"cmap": "vlag_r", "vmin": -DARKEST, "vmax": DARKEST, "cbar_kws": bar}
     seaborn.heatmap(means, ax=axes, annot=True, fmt="+z.1f", annot_kws={"size": figures.SMALL}, **colours)
-    for text, (row, kind) in zip(axes.texts, means.stack().index, strict=True):
+    for text, (row, kind) in zip(axes.texts, means.stack().dropna().index, strict=True):
         if found[kind][row].verdict(margin) in ("better", "worse"):
             text.set_fontweight("bold")
     counts = numbers.groupby("column")["n"].max()
