@@ -1,6 +1,7 @@
 """From tidy numbers to a grid of printed cells: rounding, the best of a column, marks of missing runs."""
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
@@ -124,10 +125,13 @@ def failed_in(line: Line) -> str:
 
 def missed(frame: DataFrame) -> Series[float]:
     """Return how many runs of each cell ended without what the table asks for."""
-    if "failed" not in frame:
-        return pd.Series(0.0, frame.index)
-    counts = frame["failed"].astype(str).str.extract(rf"(\d+) {MISSED}", expand=False)
-    return pd.to_numeric(counts).fillna(0.0)
+    return pd.Series([missed_in(line) for line in frame.to_dict("records")], frame.index, float)
+
+
+def missed_in(line: Line) -> int:
+    """Return how many runs of one cell did."""
+    count = re.search(rf"(\d+) {MISSED}", failed_in(line))
+    return int(count[1]) if count else 0
 
 
 def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedCell:
@@ -143,7 +147,7 @@ def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedC
     mean = fixed(line["mean"], decimals)
     bold = n == seeds and best
     close = not bold and p is not None and p >= ALPHA
-    if n + diverged < seeds:
+    if n + diverged + missed_in(line) < seeds:
         mark += PARTIAL
     remark = _remark(line, n, seeds, diverged, p)
     return PrintedCell(mean, fixed(line["std"], decimals), bold, close, mark, published, remark)

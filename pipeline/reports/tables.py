@@ -16,7 +16,17 @@ from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
 from pipeline.reports.captions import Note, origin_of
-from pipeline.reports.grid import MISSED, PARTIAL, Grid, Line, PrintedCell, failed_in, missed, printed_column
+from pipeline.reports.grid import (
+    MISSED,
+    PARTIAL,
+    Grid,
+    Line,
+    PrintedCell,
+    failed_in,
+    missed,
+    missed_in,
+    printed_column,
+)
 from pipeline.reports.kept import NotKept
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import Published, RunFacts, Summary, is_made, pair_key, short_hash
@@ -169,8 +179,7 @@ def _line(
     if earlier := _earlier_specs(before, runs):
         pairs = [pair_key(run.run) for run in runs]
         samples = results.merge_samples(significance.parse_samples(before["values"]), samples, pairs)
-        (lacking,) = missed(pd.DataFrame([before]))
-        never += min(int(lacking), len(earlier.difference(specs)))
+        never += min(missed_in(before), len(earlier.difference(specs)))
         known = earlier.union(specs)
         specs = [spec for spec in dict.fromkeys(short_hash(run.run) for run in runs) if spec in known]
         notes = [(before["data_state"], before["data"]), *notes]

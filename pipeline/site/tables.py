@@ -9,7 +9,7 @@ from pipeline.catalogue.targets import Cell, Column
 from pipeline.fidelity.board import NOT_JUDGED
 from pipeline.reports.agreement import ON_A_PART, Agreement
 from pipeline.reports.captions import watermark
-from pipeline.reports.grid import PrintedCell
+from pipeline.reports.grid import PrintedCell, missed_in
 from pipeline.reports.render import in_print
 from pipeline.reports.tables import Table, arrange
 from pipeline.site.format import with_std
@@ -73,15 +73,17 @@ def view(shown: TargetStatus, table: Table, frame: DataFrame, ours: Mapping[Cell
 def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     """Return how far a line's mean is from its published mean: near within the margin, far beyond five.
 
-    The published numbers' unit decides on the margin; see ``Agreement``.
+    The published numbers' unit decides on the margin; see ``Agreement``. A cell with a run that diverged or
+    never reached its target is not near.
     """
     mean, published, spread = (float(line[key]) for key in ("mean", "published_mean", "published_std"))
     agreement = Agreement(mean, published, spread, unit)
     if agreement.near is None:
         return None
-    level = 0 if agreement.near else 1 if agreement.within(FAR) else 2
+    unscored = line.get("diverged", 0) + missed_in(line)
+    level = 0 if agreement.near and not unscored else 1 if agreement.within(FAR) else 2
     level = level if agreement.difference > 0 else -level
-    lacks_seeds = line.get("n", math.nan) + line.get("diverged", 0) < line.get("seeds", math.nan)
+    lacks_seeds = line.get("n", math.nan) + unscored < line.get("seeds", math.nan)
     kind, mark, _ = LEVELS[None if lacks_seeds or line.get("verdict") in UNJUDGED else level]
     return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 

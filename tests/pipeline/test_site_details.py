@@ -273,9 +273,23 @@ def test_a_cell_on_a_part_of_the_data_has_no_level() -> None:
     assert (apart.kind, apart.text) == ("not-judged", "−25.00")
 
 
-@pytest.mark.parametrize(("n", "diverged", "kind"), [(3, 0, "near"), (2, 1, "near"), (2, 0, "not-judged")])
-def test_a_cell_of_fewer_seeds_is_not_coloured_as_judged(n: int, diverged: int, kind: str) -> None:
-    line: dict[Hashable, Any] = {"mean": 50.0, "published_mean": 50.0, "published_std": np.nan}
+@pytest.mark.parametrize(
+    ("n", "diverged", "failed", "kind"),
+    [
+        (3, 0, "", "near"),
+        (2, 0, "", "not-judged"),
+        (2, 1, "", "below"),
+        (2, 0, "1 not reached", "below"),
+        (1, 0, "1 not reached", "not-judged"),
+    ],
+)
+def test_a_cell_has_the_colour_of_its_verdict(n: int, diverged: int, failed: str, kind: str) -> None:
+    line: dict[Hashable, Any] = {
+        "mean": 50.0,
+        "published_mean": 50.0,
+        "published_std": np.nan,
+        "failed": failed,
+    }
     apart = distance(line | {"n": n, "diverged": diverged, "seeds": 3, "verdict": "agrees"}, "percent")
     assert apart is not None
     assert apart.kind == kind
