@@ -157,7 +157,8 @@ def training(folder: Path) -> Project:
     set_models(clone, 16)
     start = f"#!/bin/sh\nexec {sys.executable} -c 'from fedcore.cli.start import main; main()' \"$@\"\n"
     (clone.folder / "bin" / "fedcore").write_text(start)
-    shutil.copytree(HOME / "data" / "demo", clone.folder / "data" / "demo")
+    for name in ("data/demo", "studies"):
+        shutil.copytree(HOME / name, clone.folder / name)
     return clone
 
 
