@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -91,7 +92,7 @@ def latex(grid: Grid, columns: int = 1) -> str:
     columns in several blocks, below each other, and one longer than a page continues on the next.
     """
     widths = _widths(grid) if grid.words else ()
-    wide = bool(widths) or _width(grid) > COLUMN[columns] / SHRUNK
+    wide = bool(widths) or _width(grid)(0, len(grid.columns)) > COLUMN[columns] / SHRUNK
     blocks = [grid] if grid.words else [grid.part(*span) for span in _blocks(grid, TEXT[columns] / SHRUNK)]
     lines = max(1, (LINES // len(blocks) - 3) // (2 if grid.has_published else 1))
     shown = {
@@ -157,11 +158,11 @@ def _blocks(grid: Grid, room: float) -> list[Span]:
 
     Groups of columns stay whole where each of them fits.
     """
-    pieces = grid.spans
-    if any(_width(grid.part(*piece)) > room for piece in pieces):
+    pieces, width = grid.spans, _width(grid)
+    if any(width(*piece) > room for piece in pieces):
         pieces = [(index, index + 1) for index in range(len(grid.columns))]
     spans = [(first, last) for (first, _), (_, last) in combinations_with_replacement(pieces, 2)]
-    widths = {span: _width(grid.part(*span)) for span in spans}
+    widths = {span: width(*span) for span in spans}
     fewest = len(_filled(pieces, widths, room))
     packings = (_filled(pieces, widths, width) for width in sorted(widths.values()))
     return next(blocks for blocks in packings if len(blocks) == fewest)
@@ -188,8 +189,8 @@ def _widths(grid: Grid) -> tuple[float, ...]:
     return () if fits else tuple(SHARED * length / total for length in longest)
 
 
-def _width(grid: Grid) -> float:
-    """Return about how wide the columns of a table of numbers are, in cm."""
+def _width(grid: Grid) -> Callable[[int, int], float]:
+    """Return about how wide a table of a grid's numbers is, in cm, from a column to before another."""
 
     def wide(cell: PrintedCell) -> float:
         ours = len(f"{cell.mean}{cell.mark}") + (SMALL * len(f" ± {cell.std}") if cell.std else 0)
@@ -200,12 +201,18 @@ def _width(grid: Grid) -> float:
 
     columns = zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
     numbers = [max(long(column.label), *map(wide, cells)) for column, *cells in columns]
-    groups = (
-        max(sum(numbers[first:last]) + last - first - 1, long(heading))
-        for (first, last), (heading, _) in zip(grid.spans, grid.groups, strict=True)
-    )
     labels = max(long(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
-    return LETTER * (labels + sum(groups)) + GAP * len(numbers)
+    heads = replace(grid, rows=())
+
+    def width(begin: int, end: int) -> float:
+        part = heads.part(begin, end)
+        groups = (
+            max(sum(numbers[begin + first : begin + last]) + last - first - 1, long(heading))
+            for (first, last), (heading, _) in zip(part.spans, part.groups, strict=True)
+        )
+        return LETTER * (labels + sum(groups)) + GAP * (end - begin)
+
+    return width
 
 
 def csv(frame: DataFrame) -> str:

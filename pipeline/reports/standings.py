@@ -164,7 +164,7 @@ def edges(plan: Plan) -> DataFrame:
     """Return a line a value chosen of a range: ``method``, ``key``, and ``end``, the one nearby, if any."""
     lines = []
     for (method, setting), number in plan.winners.items():
-        values, trials = plan.tried(method, setting)
+        values, trials = plan.tried[method, setting]
         for key, domain in values.items():
             if isinstance(domain, Range):
                 points = (domain.low, domain.high, trials[number][key])

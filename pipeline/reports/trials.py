@@ -83,8 +83,12 @@ class Plan:
         entries |= {key: [entries[self.benchmark.base], changes] for key, changes in controls.items()}
         return {key: f"{key}-{digest([shared, entries[key]])[:4]}" for key in self.labels}
 
-    def tried(self, method: str, setting: str) -> tuple[Tried, list[Choice]]:
-        """Return what is searched of a method in a setting, and its trials by number."""
+    @cached_property
+    def tried(self) -> dict[Cell, tuple[Tried, list[Choice]]]:
+        """What is searched of each method in each setting, and its trials by number."""
+        return {cell: self._search(*cell) for cell in self.cells}
+
+    def _search(self, method: str, setting: str) -> tuple[Tried, list[Choice]]:
         dataset, control = self.settings[setting].dataset, self.controls.get(method, {})
         values = tried(self.params, self.benchmark.base if control else method, dataset)
         return values, candidates(self.params.tune, values, f"{dataset}{control.get(DRAW, '')}")
@@ -92,7 +96,7 @@ class Plan:
     def query(self, method: str, setting: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
         declared, control = self.settings[setting], self.controls.get(method, {})
-        trial = self.tried(method, setting)[1][number]
+        trial = self.tried[method, setting][1][number]
         method = self.benchmark.base if control else method
         measured = () if seeds is None else held_out(self.params)
         changes = (*declared.changes, *measured, *trial.items())

@@ -1,5 +1,6 @@
 """A sitting of a benchmark: missing runs one after another in one process, whole workloads first."""
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,25 +26,26 @@ def sit(
 ) -> Catalogue | None:
     """Make a benchmark's wanted runs until the time is over, those of the cheapest workload first.
 
-    ``planned`` returns the catalogue as the stages have come. Kept runs count as made. Returns the catalogue
-    once nothing is missing.
+    ``planned`` returns the catalogue as the stages have come. Kept runs count as made. Each process takes
+    a workload's runs in an order of its own, so that several seldom meet. Returns the catalogue once nothing
+    is missing.
 
     Raises:
         DataError: a run failed.
     """
     until, changed = time.monotonic() + seconds, [TRIALS, AGAIN]
+    catalogue = planned()
     while True:
         for stage in changed:  # by its table the next stage is planned
-            catalogue = planned()
-            if any(done(run) for run in needed(catalogue, name, stage)):
+            if any(Path(run.folder).exists() and done(run) for run in needed(catalogue, name, stage)):
                 write_partial(catalogue.sources(name, stage))
-        catalogue = planned()
+                catalogue = planned()
         stage, runs = _next(catalogue, name, wanted)
         if not runs:
             return catalogue
         changed = [stage]
         say(f"{runs[0].setting}: {len(runs)} runs of {stage}", error=True)
-        for run in runs:
+        for run in random.sample(runs, len(runs)):
             if time.monotonic() >= until:
                 return None
             if execute([{**run.order(), "partition": None}], settings, quiet=True):

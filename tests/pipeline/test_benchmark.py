@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from project import HOME, parameters, seal
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import validate
 from fedcore.base.registry import plugins
+from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue, codehash
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
@@ -35,6 +37,7 @@ from pipeline.reports.results import RunFacts
 from pipeline.reports.results import is_made as done
 from pipeline.reports.search import candidates
 from pipeline.reports.trials import Plan, curve, late_mean
+from pipeline.workflow import sitting
 from pipeline.workflow.answers import Workflow
 from pipeline.workflow.dvc import means_json
 
@@ -521,6 +524,36 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
         work(minutes=0, only=None, **how)
     with pytest.raises(SpecError, match="no workload is through"):
         rank("mine", minutes=5, **how)
+
+
+def test_sittings_side_by_side_take_the_runs_in_orders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun(seed: int) -> list[str]:
+        folders: list[str] = []
+        random.seed(seed)
+        monkeypatch.setattr(sitting, "execute", lambda orders, *_, **__: folders.append(orders[0]["out"]))
+        ticks = map(float, range(100))
+        monkeypatch.setattr(sitting, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        assert sitting.sit(made, "bench", 13, Settings(), lambda run: run.dataset == "mnist") is None
+        return folders
+
+    one, other = begun(0), begun(1)
+    assert len({*one}) == len(one) == 12
+    assert {*one} != {*other}, "two processes would wait for each other at each run"
+
+
+def test_a_stage_without_a_run_of_here_is_not_gathered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered: list[str] = []
+    monkeypatch.setattr(sitting, "write_partial", lambda sources: gathered.append(sources.name))
+    trials = made().needed("bench", "trials")
+    pretend(trials)
+    keep(made(), ["bench/trials"])
+    sitting.sit(made, "bench", 0, Settings(), lambda run: True)
+    assert gathered[0] == "trials"
+    shutil.rmtree("results")
+    assert all(map(sitting.done, trials))
+    gathered.clear()
+    sitting.sit(made, "bench", 0, Settings(), lambda run: True)
+    assert not gathered, "what is kept says all of it"
 
 
 def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> None:
