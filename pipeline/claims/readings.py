@@ -1,7 +1,7 @@
-"""A table under the readings of its paper: which comes nearest to the print, and which claims hold in which.
+"""A table under the readings of its paper: which comes nearest to the paper, and which claims hold in which.
 
 Each reading takes one alternative of each of some open points. The figure is a specification curve: readings
-by their distance from the print, and below it what each takes and which claims hold in it. A design
+by their distance from the paper's numbers, and below it what each takes and which claims hold in it. A design
 says which combinations run; shares of the variance say what each point explains.
 """
 
@@ -35,9 +35,9 @@ FEW = 3  # of fewer seeds all are run, as one process may train them together
 WITHIN, BEYOND, TAKEN = style.GREEN, style.VERMILION, style.BLUE
 ROOM = 0.16
 SHOWN = (
-    "Above: a reading's distance from the print in margins, mean over cells (dashed: one, up to which a cell "
-    "is near); middle: its choices; below: claims that hold (filled) or fail (open); no mark: not decided. "
-    "Readings are numbered from the left."
+    "Above: a reading's distance from the paper's numbers in margins, mean over cells (dashed: one, up to "
+    "which a cell is near); middle: its choices; below: claims that hold (filled) or fail (open); no mark: "
+    "not decided. Readings are numbered from the left."
 )
 
 
@@ -105,7 +105,7 @@ class Space:
         return tuple(chain(query.changes, applicable(params, query, self.section.changes), *by_point))
 
     def measured(self, inputs: Inputs, name: str, taken: Mapping[str, str]) -> DataFrame:
-        """Return the table's tidy lines in one reading, with their distance from the print in margins."""
+        """Return the table's tidy lines in one reading, with their distance from the paper's in margins."""
         table = self.table
         for key, choice in taken.items():
             if kind := self.points[key].alternatives[choice].measure:
@@ -141,7 +141,7 @@ def readings_targets(paper: str, declared: Paper, params: PaperParams) -> dict[s
         if others := {*options.again}.difference(space.readings()):
             raise SpecError(f"readings.{name}.again: no reading '{min(others)}'; the report lists them")
         targets[name + ENDING] = Readings(
-            title=f"{table.title}: readings by their distance from the print",
+            title=f"{table.title}: readings by their distance from the paper's numbers",
             published=table.published,
             basis=tuple(path for file in (FILE, LEDGER) if (path := PAPERS / paper / file).exists()),
             queries=space.cells,
@@ -169,7 +169,7 @@ def _refuse_unknown(
 
 
 def draw(space: Space, inputs: Inputs) -> Picture:
-    """Measure each reading, and draw them by their distance from the print."""
+    """Measure each reading, and draw them by their distance from the paper's numbers."""
     tables = {name: space.measured(inputs, name, taken) for name, taken in space.readings().items()}
     distances = (_distance(name, frame, space.table.finish is None) for name, frame in tables.items())
     lines = pd.DataFrame(map(or_, distances, space.readings().values()))
@@ -238,7 +238,7 @@ def sentences(numbers: DataFrame, names: Mapping[str, str] = MappingProxyType({}
     texts = [f"{len(lines)} readings."]
     known = lines.dropna(subset="mean")
     closest = known.nsmallest(2, "mean").replace({"column": dict(names)}).to_dict("records")
-    pairs = zip(("Nearest to the print", "next"), map(_named, closest), strict=False)
+    pairs = zip(("Nearest to the paper", "next"), map(_named, closest), strict=False)
     texts += ["; ".join(map(": ".join, pairs)) + "."] if closest else []
     if len(parts):
         listed = ", ".join(f"{row['column']} {row['mean']:.0%}" for row in parts.to_dict("records"))
@@ -269,7 +269,7 @@ def _says(claim: Mapping[Any, Any], readings: int, each: str) -> str:
 
 
 def nearest(numbers: DataFrame, count: int) -> list[str]:
-    """Return the names of the readings that are nearest to the print, from a report's numbers."""
+    """Return the names of the readings that are nearest to the paper, from a report's numbers."""
     return [*numbers[numbers["row"] == DISTANCE].nsmallest(count, "mean")["column"]]
 
 
@@ -308,7 +308,7 @@ def _draw_distances(axes: Axes, order: DataFrame, lacking: Iterable[int], marks:
     for x in lacking:
         axes.text(x, 0.98, style.DIVERGED, **top, fontsize=figures.SMALL)
     axes.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
-    axes.set(yscale="log", ylabel="margins from the print", ymargin=0.15)
+    axes.set(yscale="log", ylabel="margins from the paper's numbers", ymargin=0.15)
     for x, words in marks.items():
         # Points rise to the right: none is to the upper left or lower right of another.
         rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")

@@ -757,7 +757,7 @@ def test_claims_without_printed_numbers_ask_for_all_that_is_said(
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_no_claim_holds_whatever_is_measured(paper: str) -> None:
-    """Each claim that the print bears out falls when the numbers are negated, made equal or drawn apart."""
+    """Each claim that the paper bears out falls when its numbers are negated, made equal or drawn apart."""
     frame = printed_results(paper)
     numbers = frame[["mean", "std"]]
     apart = {"mean": frame["mean"] * [2.0 ** (place % 3) for place in range(len(frame))]}

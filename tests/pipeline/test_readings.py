@@ -523,7 +523,7 @@ def test_a_planted_reading_is_found_from_the_numbers_that_were_made_with_it(
     catalogue.sources("fedomw", "table2_readings").build(outputs)
     report = pd.read_csv(outputs["csv"])
     assert nearest(report, 1) == [name]
-    assert f"Nearest to the print: {name}," in sentences(report)[1]
+    assert f"Nearest to the paper: {name}," in sentences(report)[1]
     assert outputs["svg"].stat().st_size
     lines = report[report["row"] == "distance"].set_index("column")
     assert len(lines) == 8
@@ -611,7 +611,7 @@ def test_readings_are_measured_in_margins_and_judged_by_the_claims(
     assert drawn.sentences == [
         SHOWN,
         "2 readings.",
-        "Nearest to the print: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near; "
+        "Nearest to the paper: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near; "
         "next: reading 2, 1.7 margins away on average, 1 of 3 cells near.",
     ]
     assert held(drawn.numbers) == ["Claims hold in a share of the readings: ten-points in some (50%)."]
@@ -674,7 +674,7 @@ def test_a_reading_with_a_diverged_run_has_no_distance_and_no_claim_is_no_line(
     assert drawn.sentences[:3] == [
         SHOWN,
         "2 readings.",
-        "Nearest to the print: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near.",
+        "Nearest to the paper: reading 1, 0.3 ± 0.3 margins away on average, 3 of 3 cells near.",
     ]
     assert not any("Claims" in sentence for sentence in drawn.sentences)
     assert not drawn.figure.axes[2].get_visible()
@@ -744,7 +744,7 @@ def test_a_target_of_readings_is_what_its_table_is(monkeypatch: pytest.MonkeyPat
     assert isinstance(table, Table)
     (target,) = readings_targets("fedomw", about, params).values()
     assert isinstance(target, Readings)
-    assert target.title == f"{table.title}: readings by their distance from the print"
+    assert target.title == f"{table.title}: readings by their distance from the paper's numbers"
     assert (target.published, target.rows) == (table.published, table.row_labels)
     assert [path.name for path in target.basis] == ["readings.yaml", "claims.yaml"]
     assert all(path.parent.name == "fedomw" and path.exists() for path in target.basis)
@@ -824,7 +824,7 @@ def told_of(**means: float) -> pd.DataFrame:
 def test_sentences_of_three_readings() -> None:
     assert sentences(told_of(far_off=3.0, near=0.5, one=1.0)) == [
         "3 readings.",
-        "Nearest to the print: near, 0.5 ± 0.2 margins away on average, 1 of 2 cells near; "
+        "Nearest to the paper: near, 0.5 ± 0.2 margins away on average, 1 of 2 cells near; "
         "next: one, 1.0 ± 0.2 margins away on average, 1 of 2 cells near.",
         "Of the variance of the distance points explain first_step 50%, b 25%; combinations the rest "
         "(3 readings, 3 parameters).",
@@ -850,7 +850,7 @@ def test_the_look_of_the_figure_of_readings() -> None:
     heights = [panel.get_position().height for panel in figure.axes]
     assert heights == pytest.approx([heights[0] * part for part in (1, 0.35, 0.25)], rel=1e-3)
     assert above.get_shared_x_axes().joined(above, held)
-    assert above.get_ylabel() == "margins from the print"
+    assert above.get_ylabel() == "margins from the paper's numbers"
     (line,) = (stroke for stroke in above.lines if stroke.get_linestyle() == "--")
     assert [*cast(Any, line.get_ydata())] == [1, 1]
     bars = next(collection for collection in above.collections if isinstance(collection, LineCollection))
