@@ -247,13 +247,13 @@ def parse(values: Any) -> Spec:
     return spec
 
 
-def load(path: Path) -> Spec:
+def load(path: Path | str) -> Spec:
     """Read and validate a specification file.
 
     Raises:
         SpecError: the file can't be read, is no YAML of the core types, or a key is wrong.
     """
-    values = core_yaml.read(path, "specification")
+    values = core_yaml.read(Path(path), "specification")
     try:
         return parse(values)
     except SpecError as error:
