@@ -201,3 +201,4 @@ def test_what_is_no_specification_is_said_in_one_line(values: Any, said: str, tm
 def test_a_file_is_the_same_specification(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(SMALL), encoding="utf-8")
     assert load(tmp_path / "spec.yaml").sha256() == hashed()
+    assert load(str(tmp_path / "spec.yaml")) == load(tmp_path / "spec.yaml")
