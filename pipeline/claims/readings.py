@@ -308,7 +308,7 @@ def _draw_distances(axes: Axes, order: DataFrame, lacking: Iterable[int], marks:
     for x in lacking:
         axes.text(x, 0.98, style.DIVERGED, **top, fontsize=figures.SMALL)
     axes.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
-    axes.set(yscale="log", ylabel="margins from the paper's numbers", ymargin=0.15)
+    axes.set(yscale="log", ylabel="distance in margins", ymargin=0.15)
     for x, words in marks.items():
         # Points rise to the right: none is to the upper left or lower right of another.
         rise, side, edge = (4, "right", "bottom") if x == max(marks) > 0 else (-4, "left", "top")

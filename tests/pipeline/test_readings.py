@@ -850,7 +850,7 @@ def test_the_look_of_the_figure_of_readings() -> None:
     heights = [panel.get_position().height for panel in figure.axes]
     assert heights == pytest.approx([heights[0] * part for part in (1, 0.35, 0.25)], rel=1e-3)
     assert above.get_shared_x_axes().joined(above, held)
-    assert above.get_ylabel() == "margins from the paper's numbers"
+    assert above.get_ylabel() == "distance in margins"
     (line,) = (stroke for stroke in above.lines if stroke.get_linestyle() == "--")
     assert [*cast(Any, line.get_ydata())] == [1, 1]
     bars = next(collection for collection in above.collections if isinstance(collection, LineCollection))
