@@ -245,6 +245,7 @@ class Target(ABC):
         scaled: whether what it shows changes with the scale.
         basis: files that decide what it shows, besides the published numbers.
         follows: the paper's reports whose numbers decide which runs it needs.
+        partial: whether it can be made of some of its runs, as each table can.
         kind: what it is, in a word.
         kept: the forms that a reference keeps; none of a target that holds no measurement.
     """
@@ -259,6 +260,7 @@ class Target(ABC):
     scaled: bool = True
     basis: tuple[Path, ...] = ()
     follows: tuple[str, ...] = ()
+    partial: bool = False
     kind: ClassVar[Kind]
     kept: ClassVar[tuple[str, ...]] = ()
 

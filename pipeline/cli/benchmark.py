@@ -64,29 +64,32 @@ def rank(
     mirror: Mirror = None,
     as_json: Json = False,
 ) -> None:
-    """Tune an algorithm as all others, on the workloads that are through, and say its place among them.
+    """Tune an algorithm as all others, on the workloads that are through; say and draw its place among them.
 
     Its file says what to try, besides the local rate, in ``TUNE``, by key of a run's specification.
 
     Example: fedcore benchmark rank my_method --small
     """
     file = _chosen(small, study)
-    board = _sit(file, minutes, Source(root, mirror), method)
+    board, written = _sit(file, minutes, Source(root, mirror), method)
     if method not in board["sets"].dropna():
         raise DataError(f"reports/{file.stem}: another command wrote it meanwhile; the same command goes on")
     row = board.loc[method]
     as_many = (board["sets"] == row["sets"]) | (board["verdict"] == "base")
     equal = board[as_many].sort_values("effect", ascending=False)
     place = list(equal.index).index(method) + 1
+    tests = f"corrected for {row['tests']:.0f} tests" if row["tests"] > 1 else "one test, so uncorrected"
+    p = "" if row.isna()["p"] else f"p = {row['p']:.2g} ({tests}); "
     lines = [
         f"{method}: {row['effect']:+.2f} points ({row['interval']}) over {row['sets']:.0f} data "
         f"set{'s' if row['sets'] > 1 else ''}: {row['verdict']}; "
-        f"place {place} of the {len(equal)} on as many data sets",
+        f"{p}place {place} of the {len(equal)} on as many data sets",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
+        f"wrote {written[0].parent}/: {', '.join(path.name for path in written)}",
     ]
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
-    result = {name: row[name] for name in ("effect", "interval", "sets", "verdict")}
-    show(as_json, {"method": method, **result, "place": place, "equal": others}, lines)
+    result = {name: row[name] for name in ("effect", "interval", "sets", "verdict", "p", "tests")}
+    show(as_json, {"method": method, **result, "place": place, "equal": others, "files": written}, lines)
 
 
 def _chosen(small: bool, study: Path | None) -> Path:
@@ -95,9 +98,12 @@ def _chosen(small: bool, study: Path | None) -> Path:
     return study or (SMALL if small else WHOLE)
 
 
-def _sit(file: Path, minutes: float, source: Source, method: str, only: Collection[str] = ()) -> DataFrame:
-    """Make missing runs, and return the board: of some workloads ``only``, or of a method where the others'
-    final ones are made.
+def _sit(
+    file: Path, minutes: float, source: Source, method: str, only: Collection[str] = ()
+) -> tuple[DataFrame, list[Path]]:
+    """Make missing runs: of some workloads ``only``, or of a method where the others' final ones are made.
+
+    Returns the board, with how many ``tests`` each p is corrected for, and the files of board and figure.
     """
     study = core_yaml.read(file, "study", quick=True)
     name, config = file.stem, configuration(PARAMS)
@@ -131,10 +137,13 @@ def _sit(file: Path, minutes: float, source: Source, method: str, only: Collecti
     if catalogue is None:
         say("the time is over; the same command goes on", error=True)
         raise typer.Exit(3)
-    write_partial(catalogue.sources(name, "board"))
+    reports = ("board", "effects") if method else ("board",)
+    written = [path for report in reports for path in write_partial(catalogue.sources(name, report))]
     board = pd.read_csv(f"reports/{name}/board.csv").set_index("row")
     board.loc[section["base"], "effect"] = 0.0
-    return board.loc[board.index.isin([section["base"], method, *chain(*section["families"].values())])]
+    families = section["families"].values()
+    board["tests"] = board.index.map({name: len(family) for family in families for name in family})
+    return board.loc[board.index.isin([section["base"], method, *chain(*families)])], written
 
 
 def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:

@@ -80,22 +80,23 @@ def report_changes(path: Path) -> list[str]:
 
 
 def write_partial(sources: Sources) -> list[Path]:
-    """Write a table in all its forms; a cell without any run says ``out of memory``, ``failed`` or nothing.
+    """Write a report of the runs that are here.
 
-    What only a complete table has, its PDF and its provenance, is deleted, and the files look older than any
-    run: Snakemake then completes the table when it is asked for it. Returns the files' paths. It raises
-    DataError if it is no table, a run is changed or damaged, or none is finished.
+    A table's cell without any says ``out of memory``, ``failed`` or nothing. What only a complete report has,
+    its provenance and a table's PDF, is deleted, and the files look older than any run: Snakemake then
+    completes it when it is asked for it. Returns the files' paths. It raises DataError if it is a figure that
+    needs all of its runs, a run is changed or damaged, or none is finished.
     """
     folder, name = _folder(sources), f"reports/{sources.paper}/{sources.name}"
-    if sources.target.kind != "table":
-        raise DataError(f"{name}: is no table")
+    if sources.target.kind != "table" and not sources.target.partial:
+        raise DataError(f"{name}: needs all of its runs, being no table")
     if sources.target.needs == "partitions":
         raise DataError(f"{name}: needs partitions and no run")
     if not any(is_made(run, sources.root) for run in sources.runs):
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)
     sources.build(outputs)
-    for ending in ("pdf", PROVENANCE):
+    for ending in {"pdf", PROVENANCE} - {*sources.target.files}:
         (folder / f"{sources.name}.{ending}").unlink(missing_ok=True)
     for path in outputs.values():
         os.utime(path, (OLD, OLD))

@@ -60,6 +60,7 @@ def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str,
             queries=lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
             draw=partial(draw, plan),
             rows=lambda params: methods,
+            partial=True,
         )
 
     return {

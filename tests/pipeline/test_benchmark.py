@@ -387,6 +387,7 @@ def build(options, spec):
 PLUGIN = replace(FEDPROX, name="mine", build=build, label="Mine")
 TUNE = {"algorithm.mu": {"low": 0.001, "high": 0.1, "log": True}}
 """
+STANDING = ("effect", "interval", "sets", "verdict", "p", "tests", "place", "equal", "files")
 TINY: dict[str, Any] = {
     **STUDY,
     "seeds": [0],
@@ -447,9 +448,30 @@ def test_what_a_method_tries_is_that_of_its_file_or_of_the_whole_benchmark(
 
 
 def test_a_rank_that_another_command_took_off_the_board_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.cli.benchmark._sit", lambda *_: pd.DataFrame({"sets": {"fedavg": 1.0}}))
+    board = pd.DataFrame({"sets": {"fedavg": 1.0}})
+    monkeypatch.setattr("pipeline.cli.benchmark._sit", lambda *_: (board, []))
     with pytest.raises(DataError, match=r"^reports/benchmark_small: another command wrote it meanwhile"):
         rank("mine", small=True, minutes=5, root=HOME / "data", mirror=None)
+
+
+@pytest.mark.parametrize(
+    ("p", "tests", "said"),
+    [
+        (0.0625, 8, "undecided; p = 0.062 (corrected for 8 tests); place 1 of the 1 on"),
+        (0.0004, 1, "undecided; p = 0.0004 (one test, so uncorrected); place 1 of the 1 on"),
+        (np.nan, np.nan, "undecided; place 1 of the 1 on"),
+    ],
+)
+def test_a_rank_says_for_how_many_tests_its_p_is_corrected(
+    p: float, tests: float, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = {"effect": 1.0, "interval": "-0.50 to +1.50", "sets": 6.0, "verdict": "undecided"}
+    board = pd.DataFrame({"mine": {**line, "p": p, "tests": tests}}).T
+    monkeypatch.setattr("pipeline.cli.benchmark._sit", lambda *_: (board, [Path("board.md")]))
+    rank("mine", small=True, minutes=5, root=HOME / "data", mirror=None)
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert printed.endswith("wrote ./: board.md\n")
 
 
 def test_a_method_is_blamed_for_what_it_tries(
@@ -489,9 +511,11 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
     assert all(path.read_bytes() == text for path, text in made_once.items()), "nothing runs twice"
     assert len([*Path("results").rglob("timing.json")]) == 12, "only where the base is through"
     printed = capsys.readouterr().out
-    assert "over 1 data set: undecided; place" in printed
-    assert "of the 3 on as many data sets" in printed, "with the base"
-    assert " +0.00  fedavg" in printed
+    assert re.search(
+        r"(?s)over 1 data set: undecided; p = 1 \(one test, so uncorrected\); place \d of the 3 on as many "
+        r"data sets\n.* \+0\.00  fedavg\n.*wrote reports/benchmark_small/: board\.csv, board\.md, ",
+        printed,
+    )
     assert re.search(r"all \(1, uncorrected\), ranked \(1, uncorrected\)", SMALL_BOARD.read_text())
     kept = ("seeds", "regimes", "datasets")
     plain = {"title": "Plain", "algorithms": {"fedavg": {}}, **{key: TINY[key] for key in kept}}
@@ -504,7 +528,8 @@ def test_a_benchmark_is_worked_on_in_sittings_and_ranks_a_plug_in(
         work(small=True, study=Path("plain.yaml"))
     rank("mine", minutes=5, as_json=True, **how)
     standing = json.loads(capsys.readouterr().out)
-    assert [*standing] == ["method", "effect", "interval", "sets", "verdict", "place", "equal"]
+    assert [*standing] == ["method", *STANDING]
+    assert "Mine" in Path(standing["files"][6]).read_text(), "the figure's svg"
     assert standing["equal"][standing["place"] - 1] == {"method": "mine", "effect": standing["effect"]}
     with pytest.raises(SpecError, match="fedavg: is what the others are compared with"):
         rank("fedavg", minutes=5, **how)

@@ -106,7 +106,7 @@ def test_it_is_left_where_it_is_until_it_is_touched(made: Path) -> None:
 
 
 def test_a_figure_needs_all_runs_and_a_table_some(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no table"):
+    with pytest.raises(DataError, match="fig2: needs all of its runs, being no table"):
         reports.write_partial(catalogue(PAPER).sources(PAPER, "fig2", made))
     with pytest.raises(DataError, match="table1: none of its 96 runs is finished"):
         reports.write_partial(catalogue(PAPER).sources(PAPER, TARGET, tmp_path))
