@@ -17,7 +17,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.options import nearest
 from fedcore.spec import parse
-from pipeline.catalogue.params import ScaledParams, overlay
+from pipeline.catalogue.params import STUDIES, ScaledParams, overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.specification import place_of, specification
 from pipeline.catalogue.targets import (
@@ -87,7 +87,14 @@ class Catalogue:
                 yield paper, name, target
 
     def nearest(self, name: str, beside: Iterable[str] = ()) -> str:
-        """Return the reports, and names ``beside`` them, that are most like one, and what lists all."""
+        """Return the reports, and names ``beside`` them, that are most like one, and what lists all.
+
+        Those of a study in a folder of studies/ are made by its file.
+        """
+        paper = name.partition("/")[0]
+        for file in sorted(Path(STUDIES).glob("*/**/*.yaml")):
+            if file.stem == paper and paper not in self.papers:
+                return f"`fedcore build {file}` makes those of the study {paper}"
         short = {key: f"{self.params.primary}/{key}" for key in self.papers[self.params.primary].targets}
         known = short | {key: key for key in (*self.names(), *beside)}
         name = name.removeprefix(f"{self.params.primary}/")

@@ -45,9 +45,17 @@ def complaint(project: Project, *arguments: str) -> list[str]:
         ("reports/rfedavg", "got a slash at its end, expected reports/rfedavg"),
         ("rfedavg", "expected reports/rfedavg"),
         ("tabel2", "no such report; the nearest: reports/rfedavg/table2"),
+        ("reports/bench/board.csv", "no such report; `fedcore build studies/some/bench.yaml` makes those of"),
+        ("reports/bench", "no such report; `fedcore build studies/some/bench.yaml` makes those of"),
     ],
 )
-def test_a_refusal_names_the_nearest(report: str, said: str) -> None:
+def test_a_refusal_names_the_nearest(
+    report: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("studies/some").mkdir(parents=True)
+    for name in ("bench", "rfedavg"):
+        Path(f"studies/some/{name}.yaml").touch()
     with pytest.raises(SystemExit) as refused:
         Workflow(parameters()).unknown(Namespace(unknown=report))
     assert str(refused.value).startswith(f"{report}: {said}")
