@@ -33,7 +33,7 @@ def readings(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a table under readings of its paper: which reading is nearest to the print, which claims hold.
+    """Measure a table under readings of its paper: which is nearest to what was published, which claims hold.
 
     Example: fedcore readings fedomw/table2 --points labels,start --dry-run
     """
