@@ -1,6 +1,7 @@
 """What a benchmark decides, in words: which method where, and papers' headlines on the ground of others."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from fedcore.base.lazy import DataFrame, pd
@@ -9,16 +10,17 @@ from pipeline.reports import effects
 from pipeline.reports.captions import extent
 from pipeline.reports.effects import UNCORRECTED, with_interval
 from pipeline.reports.grid import PrintedCell
-from pipeline.reports.significance import FEWEST
+from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.standings import BoardContent, boards, complete, too_narrow
 from pipeline.reports.trials import Plan
 
 UNRUN, STATELESS = "no workload yet", "clients keep no state"
 LISTED, SHORT = 6, 4  # methods with one verdict, the csv has all; methods beside the one to take
 VERDICTS = {verdict: verdict.capitalize() for verdict in ("better", "equivalent", "worse", "undecided")}
-HEADS = {"then": "Then", **VERDICTS, "n": "Data sets", "at": "Evidence"}
+HEADS = {"then": "Then", "left_out": "Left out", **VERDICTS, "n": "Data sets", "at": "Evidence"}
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
 HEADLINE = {"better": "holds", "equivalent": "fails, no difference that matters"}
+REPORTS = ["board", "kinds.svg", "matrix"]  # the last has the numbers of the most special cases
 GROUNDS = {"own": "On its own data sets", "others": "On the others'"}
 Line = dict[str, Any]
 
@@ -41,8 +43,11 @@ def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> 
     return effect.line(*cell) | {"verdict": effect.verdict(plan.benchmark.margin)}
 
 
-def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
-    """Return the settings of each case that a reader may be in, and the report that has its numbers."""
+def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
+    """Return the settings of each case that a reader may be in, and the report that has its numbers.
+
+    Cases of several conditions are those that differ, with data sets enough for a verdict.
+    """
     params, settings = plan.params, plan.settings.items()
     shares = {
         key: dict(setting.changes).get("participation.fraction")
@@ -50,32 +55,38 @@ def _groups(plan: Plan) -> Mapping[str, tuple[list[str], str]]:
         or params.regimes[setting.regime].fraction
         for key, setting in settings
     }
-    kinds = {
-        f"skew: {kind.replace('_', ' ')}": [key for key, setting in settings if setting.dataset in names]
+    conditions = {
+        f"skew: {kind.replace('_', ' ')}": {key for key, setting in settings if setting.dataset in names}
         for kind, names in plan.benchmark.kinds.items()
     }
-    cases = {
-        "in general": ([*shares], "board"),
-        **{case: (keys, "kinds.svg") for case, keys in kinds.items()},
-        "all clients in each round": ([key for key, share in shares.items() if share == 1], "matrix"),
-        "some clients in each round": ([key for key, share in shares.items() if share < 1], "matrix"),
-        STATELESS: ([*shares], "board"),
-    }
-    return {case: group for case, group in cases.items() if group[0]}
+    evidence = dict.fromkeys(conditions, "kinds.svg") | {STATELESS: "board"}
+    conditions["all clients in each round"] = {key for key, share in shares.items() if share == 1}
+    conditions["some clients in each round"] = {key for key, share in shares.items() if share < 1}
+    conditions[STATELESS] = {*shares}
+    cases = {"in general": ([*shares], "board")}
+    several = [*conditions] if runs["keeps"].any() else [name for name in conditions if name != STATELESS]
+    for names in (*((name,) for name in conditions), *combinations(several, 2), *combinations(several, 3)):
+        keys = set.intersection(*(conditions[name] for name in names))
+        of_case = runs[runs["workload"].isin(keys)]
+        if keys and (len(names) == 1 or of_case["dataset"].nunique() >= FEWEST):
+            reports = [evidence.get(name, "matrix") for name in names]
+            cases[", ".join(names)] = ([*keys], max(reports, key=REPORTS.index))
+    return cases
 
 
 def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
     runs, base, lines, rows = complete(plan, scores), plan.benchmark.base, [], []
     state = dict.fromkeys(scores.loc[scores["keeps"].astype(bool), "method"], ", keeps state")
-    for case, (keys, evidence) in _groups(plan).items():
-        tried = (name for name in plan.contenders[1:] if case != STATELESS or name not in state)
-        case_runs = runs[runs["workload"].isin(keys)]
+    for case, (keys, evidence) in _groups(plan, runs).items():
+        tried = [name for name in plan.contenders[1:] if STATELESS not in case or name not in state]
+        case_runs = runs[runs["workload"].isin(keys) & runs["method"].isin([base, *tried])]
         judged = [_judged((case, name), plan, case_runs, name, base) for name in tried]
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
         verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
         sets = max((line["n"] for line in tested), default=0)
-        texts = [_advice(plan, tested, sets, case_runs)]
+        left_out, rival = _left_out(plan, case_runs)
+        texts = [_advice(plan, tested, sets, case_runs, rival), left_out]
         for group in verdicts.values():
             pairs = ((line["column"], with_interval(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
@@ -83,16 +94,18 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
             texts.append("; ".join([*entries[:LISTED], *more]) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, extent(line["n"] for line in tested)]), link)))
+    always = f" and above {plan.labels[name]} always" if (name := plan.params.report.always) else ""
     note = (
         f"Points against {plan.labels[base]} with 95% intervals (of two data sets or more); better and "
         f"worse: the whole interval lies beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} "
         "data sets nothing is decided. "
-        f"{UNCORRECTED}{too_narrow(plan)} {_left_out(plan, runs)}"
+        f"{UNCORRECTED}{too_narrow(plan)} Left out: with each data set left out in turn, how far the method "
+        f"that leads on the others is ahead on it; a leader is advised only where that is above 0{always}."
     )
-    return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note.strip())
+    return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note)
 
 
-def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame) -> str:
+def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame, rival: str) -> str:
     base, verdicts = plan.labels[plan.benchmark.base], [line["verdict"] for line in tested]
     ahead = f"{plan.benchmark.margin:g} points ahead of"
     if not sets:
@@ -103,7 +116,10 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame) -> str:
         known = (line for line in lines if line.get("n", 0) >= FEWEST and line["verdict"] != "worse")
         near = [plan.labels[line["column"]] for line in known if line["column"] != leader]
         shown = [*near[:SHORT], *([f"{len(near) - SHORT} more"] if len(near) > SHORT else [])]
-        return f"take {plan.labels[leader]}" + (f"; not shown worse: {', '.join(shown)}" if shown else "")
+        others = f"; not shown worse: {', '.join(shown)}" if shown else ""
+        if rival in ("", leader):
+            return f"take {plan.labels[leader]}{others}"
+        return f"no advice that beats {plan.labels[rival]} always; {plan.labels[leader]} leads{others}"
     if sets < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     if "undecided" in verdicts:
@@ -111,28 +127,22 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame) -> str:
     return f"take {base}: none is {ahead} it"
 
 
-def _left_out(plan: Plan, runs: DataFrame) -> str:
-    """Say what the method that leads on the other data sets gains on one that is left out."""
-    base = plan.benchmark.base
-    ours = runs[runs["method"].isin(plan.contenders)]
-    if base not in {*ours["method"]} or ours["dataset"].nunique() < FEWEST:
-        return ""
-    ahead = effects.ahead(ours, base)
+def _left_out(plan: Plan, runs: DataFrame) -> tuple[str, str]:
+    """Say what the leader on all other data sets gains on one, and name what always gains as much, if any."""
+    base, always = plan.benchmark.base, plan.params.report.always or plan.benchmark.base
+    if base not in {*runs["method"]} or runs["dataset"].nunique() < FEWEST:
+        return "–", ""
+    ahead = effects.ahead(runs, base)
     gains = []
     for dataset in ahead.index:
         leads = ahead.loc[dataset].dropna()
         leader = ahead.drop(index=dataset)[[*leads.index]].mean().idxmax()
         gains.append(float(leads[str(leader)]))
-    gain, label = sum(gains) / len(gains), plan.labels[base]
-    always, means = plan.params.report.always or base, ahead.mean()
+    gain, means = sum(gains) / len(gains), ahead.mean()
     fixed = {name: float(means[name]) for name in (base, always) if name in means}
     best = max(fixed, key=lambda name: fixed[name])
-    others = "".join(f", {plan.labels[name]} always {at:+.2f}" for name, at in fixed.items() if name != base)
-    proof = "" if gain > fixed[best] else f", which is no reason to leave {plan.labels[best]}"
-    return (
-        f"With each data set left out in turn, the method that leads on the others is {gain:+.2f} points "
-        f"ahead of {label} on it{others}{proof}."
-    )
+    others = "".join(f"; {plan.labels[name]} always {at:+.2f}" for name, at in fixed.items() if name != base)
+    return f"{gain:+.2f}{others}", best if round(gain - fixed[best], DIGITS) <= 0 else ""
 
 
 def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:

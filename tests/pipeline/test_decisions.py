@@ -107,14 +107,16 @@ def said(
 def test_settings_of_a_grid_stand_under_their_own_share_of_the_clients() -> None:
     params = validate(StudyParams, {**STUDY, "grid": {"participation.fraction": [0.2, 1.0]}}, "")
     assert params.benchmark
-    groups = _groups(Plan("bench", params, params.benchmark, settings(params), NAMES))
+    plan = Plan("bench", params, params.benchmark, settings(params), NAMES)
+    groups = _groups(plan, planted(plan, {}))
     places = {case: groups[f"{case} clients in each round"][0] for case in ("all", "some")}
     ends = {case: {setting.rpartition("_")[2] for setting in names} for case, names in places.items()}
     assert ends == {"all": {"1.0"}, "some": {"0.2"}}
 
 
 def test_a_regimes_share_of_the_clients_counts_where_a_data_set_has_none() -> None:
-    groups = _groups(planned({"regimes": {"b": {"fraction": 0.5}}}))
+    plan = planned({"regimes": {"b": {"fraction": 0.5}}})
+    groups = _groups(plan, planted(plan, {}))
     assert "all clients in each round" not in groups
     assert len(groups["some clients in each round"][0]) == len(OWN + OTHERS)
 
@@ -139,19 +141,22 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     gains: Gains = {"fedprox": (2.0, 0.0), "fedadam": 0.5, "scaffold": -2.0, "oneshot": 9.0}
     content, rows = said("decisions", gains)
     general, label = rows["in general"], rows["skew: label and size"]
-    assert [text.split(" ")[0] for text in label[1:5]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
+    assert [text.split(" ")[0] for text in label[2:6]] == ["FedProx", "–", "SCAFFOLD", "FedAdam"]
     assert label[0] == "take FedProx"
-    assert label[3].endswith("), keeps state")
-    assert rows["skew: size"][:2] == ["undecided: no whole interval is 0.5 points ahead of FedAvg", "–"]
-    assert rows["skew: size"][2].startswith("FedProx ")
+    assert label[4].endswith("), keeps state")
+    assert rows["skew: size"][0] == "undecided: no whole interval is 0.5 points ahead of FedAvg"
+    assert rows["skew: size"][2] == "–"
+    assert rows["skew: size"][3].startswith("FedProx ")
     assert general[0] == "undecided: no whole interval is 0.5 points ahead of FedAvg", (
         "it is ahead on half of them"
     )
-    assert rows["some clients in each round"][0] == "undecided: 2 of at least 5 data sets"
-    assert "FedProx +2" in rows["some clients in each round"][4], "of two data sets nothing is decided"
-    assert rows["all clients in each round"][5] == "8"
-    assert "SCAFFOLD" in general[3]
-    assert not any("SCAFFOLD" in text for text in rows["clients keep no state"])
+    assert rows["some clients in each round"][:2] == ["undecided: 2 of at least 5 data sets", "–"]
+    assert "FedProx +2" in rows["some clients in each round"][5], "of two data sets nothing is decided"
+    assert rows["all clients in each round"][6] == "8"
+    assert "SCAFFOLD" in general[4]
+    stateless = [texts for case, texts in rows.items() if "clients keep no state" in case]
+    assert len(stateless) == 5, "alone, with each kind of skew, with all clients, and with one kind of both"
+    assert not any("SCAFFOLD" in text for texts in stateless for text in texts)
     assert not any("One" in text for texts in rows.values() for text in texts), "is in no family"
     assert [*content.frame] == COLUMNS
     lines = content.frame.set_index(["row", "column"])
@@ -159,37 +164,58 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert content.frame["verdict"].isin(["better", "equivalent", "worse", "undecided"]).all()
 
 
+def test_conditions_are_joined_where_data_sets_are_enough_and_some_methods_keep_state() -> None:
+    """Two of the first five data sets have some clients in a round."""
+    both = [case for case in said("decisions", {"scaffold": 1.0})[1] if ", " in case]
+    assert both == [
+        "skew: label and size, clients keep no state",
+        "skew: size, all clients in each round",
+        "skew: size, clients keep no state",
+        "all clients in each round, clients keep no state",
+        "skew: size, all clients in each round, clients keep no state",
+    ]
+    both = [case for case in said("decisions", {"fedprox": 1.0}, OTHERS[:4])[1] if ", " in case]
+    assert both == []
+    both = [case for case in said("decisions", {"fedprox": 1.0})[1] if ", " in case]
+    assert both == ["skew: size, all clients in each round"]
+
+
 @pytest.mark.parametrize(
     ("gains", "advice", "left_out"),
     [
-        ({"fedprox": 2.0, "fedadam": 3.0}, "take FedAdam", "is +3.0"),
-        ({"fedprox": 2.9, "fedadam": 3.0}, "take FedAdam; not shown worse: FedProx", "is +3.0"),
-        ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is 0.5 points ahead of it", "is +0.00"),
-        ({"fedprox": 0.5}, UNDECIDED, "is +0.49"),
-        ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, UNDECIDED, "is no reason"),
+        ({"fedprox": 2.0, "fedadam": 3.0}, "take FedAdam", "+3.0"),
+        ({"fedprox": 2.9, "fedadam": 3.0}, "take FedAdam; not shown worse: FedProx", "+3.0"),
+        ({"fedprox": -0.2, "scaffold": -2.0}, "take FedAvg: none is 0.5 points ahead of it", "+0.00"),
+        ({"fedprox": 0.5}, UNDECIDED, "+0.49"),
+        ({"fedprox": (-2.0, 1.9), "fedadam": (1.9, -2.0)}, UNDECIDED, "-2."),
     ],
 )
 def test_the_advice_follows_and_says_what_it_is_worth(gains: Gains, advice: str, left_out: str) -> None:
     content, rows = said("decisions", gains)
     assert rows["in general"][0] == advice
-    assert left_out in content.note
-    assert ("no reason to leave FedAvg" in content.note) == (left_out in {"is no reason", "is +0.00"})
+    assert rows["in general"][1].startswith(left_out)
+    assert content.note.endswith("only where that is above 0.")
 
 
 def in_general(content: BoardContent) -> list[str]:
     return [str(cell.mean) for cell in dict(content.rows)["in general"]]
 
 
-def test_advice_must_beat_a_method_that_is_always_taken() -> None:
-    """Each of two leads on the data sets of one half, so it leads where one of the other half is left out."""
-    gains: Gains = {"fedprox": (-1.0, 2.9), "fedadam": (2.9, -1.0), "scaffold": 0.9}
+def test_advice_must_beat_a_method_that_is_always_taken_in_each_case() -> None:
+    """Each of two leads on a half of the data sets, so it leads where one of the other half is left out."""
+    gains: Gains = {"fedprox": (0.6, 2.9), "fedadam": (2.9, 0.6), "scaffold": 1.4}
     plan = planned({"report": {"always": "scaffold"}})
-    note = content_of("decisions", plan, planted(plan, gains)).note
-    assert re.search(r"is -\S+ points ahead of FedAvg on it, SCAFFOLD always \+0\.[89]\d, which", note)
-    assert "no reason to leave SCAFFOLD" in note
-    note = content_of("decisions", plan, planted(plan, gains | {"fedadam": 3.0})).note
-    assert "SCAFFOLD always" in note
-    assert "no reason" not in note
+    content = content_of("decisions", plan, planted(plan, gains))
+    rows = {case: [str(cell.mean) for cell in cells] for case, cells in content.rows}
+    advice, left_out, *_ = rows["in general"]
+    assert re.fullmatch(r"no advice that beats SCAFFOLD always; Fed\w+ leads; not shown worse: .*", advice)
+    assert re.fullmatch(r"\+0\.[56]\d; SCAFFOLD always \+1\.[34]\d", left_out)
+    assert rows["skew: size"][0] == "take FedProx"
+    assert re.fullmatch(r"\+2\.[89]\d; SCAFFOLD always \+1\.[34]\d", rows["skew: size"][1])
+    assert "always" not in rows["skew: size, clients keep no state"][1], "SCAFFOLD can't be taken there"
+    assert content.note.endswith("only where that is above 0 and above SCAFFOLD always.")
+    advice, *_ = in_general(content_of("decisions", plan, planted(plan, {"scaffold": 2.0})))
+    assert advice == "take SCAFFOLD", "what is always taken may lead itself"
 
 
 def test_a_shortlist_and_a_verdicts_list_are_short() -> None:
@@ -197,7 +223,7 @@ def test_a_shortlist_and_a_verdicts_list_are_short() -> None:
     entries = {"algorithms": {name: {"name": "fedprox"} for name in names}}
     plan = planned({**entries, "benchmark": {"families": {"main": [*names, "scaffold"]}}})
     runs = planted(plan, {**dict.fromkeys(names, 2.0), "scaffold": 1.0})
-    advice, better, *_ = in_general(content_of("decisions", plan, runs))
+    advice, _, better, *_ = in_general(content_of("decisions", plan, runs))
     assert re.fullmatch(r"take near\d; not shown worse: (near\d, ){4}1 more", advice)
     assert re.fullmatch(r"(near\d \+[^;]+; ){6}1 more", better)
 
@@ -219,9 +245,9 @@ def test_settings_that_lack_a_seed_decide_nothing() -> None:
 
 
 def test_only_methods_of_families_lead_where_a_data_set_is_left_out() -> None:
-    note = said("decisions", {"fedprox": 2.0, "oneshot": 9.0})[0].note
-    assert re.search(r"leads on the others is \+(1\.9|2\.0)\d points", note)
-    assert "left out in turn" not in said("decisions", {"fedprox": 2.0}, OWN[:4])[0].note
+    left_out = in_general(said("decisions", {"fedprox": 2.0, "oneshot": 9.0})[0])[1]
+    assert re.fullmatch(r"\+(1\.9|2\.0)\d", left_out)
+    assert in_general(said("decisions", {"fedprox": 2.0}, OWN[:4])[0])[1] == "–"
 
 
 def test_nothing_is_said_of_what_was_not_run() -> None:
@@ -229,7 +255,7 @@ def test_nothing_is_said_of_what_was_not_run() -> None:
     assert {texts[0] for texts in rows.values()} == {"no workload yet"}
     assert {texts[-1] for texts in rows.values()} == {"–"}, "no evidence"
     assert {*content.frame["verdict"]} == {"no workload yet"}
-    assert "left out in turn" not in content.note
+    assert {texts[1] for texts in rows.values()} == {"–"}
     _, rows = said("decisions", {"fedprox": 2.0}, where=OWN)
     assert rows["in general"][0] == "take FedProx"
     assert rows["skew: size"][0] == "no workload yet"
