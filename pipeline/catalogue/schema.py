@@ -289,6 +289,9 @@ class ReportParams(Section):
     `{training.rounds: {times: 0.5}}` for half of a setting's rounds. A `draw` of the trials gives others."""
     headlines: dict[Key, HeadlineParams] = Field(default={})
     """Headlines that a benchmark tests on the papers' own ground and on that of others, by paper."""
+    contrasts: dict[Key, dict[Key, Annotated[tuple[Key, ...], Field(min_length=1)]]] = Field(default={})
+    """Further comparisons on the ground of a paper that has a headline, by paper: methods, and what each is
+    tested to be ahead of, such as `{fedomw: {dl_opt: [dl_u]}}`. They are no part of the protocol."""
     always: Key | None = None
     """A method of the families that a benchmark's advice must beat, as its base, on data sets left out."""
     factorial: dict[Key, dict[Key, Key]] = Field(default={})
@@ -296,9 +299,11 @@ class ReportParams(Section):
     fedadam}, prox: {mean: fedprox, adam: prox_adam}}`; others are compared with the first of each."""
 
     @model_validator(mode="after")
-    def _is_rectangle(self) -> Self:
+    def _is_whole(self) -> Self:
         if len({tuple(servers) for servers in self.factorial.values()}) > 1:
             raise ValueError("factorial: expected the same servers for each client's side")
+        if bare := self.contrasts.keys() - self.headlines.keys():
+            raise ValueError(f"contrasts: expected papers that have a headline, got '{min(bare)}'")
         return self
 
 

@@ -6,6 +6,7 @@ the study's seeds. A cell whose trials are all there goes on without waiting for
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue.grids import Setting
@@ -51,6 +52,8 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
     methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
     heads = params.report.headlines.items()
     methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
+    contrasts = params.report.contrasts.items()
+    methods |= {f"report.contrasts.{key}": (*pairs, *chain(*pairs.values())) for key, pairs in contrasts}
     grid = params.report.factorial.items()
     methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
     for where, names in methods.items():

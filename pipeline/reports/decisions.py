@@ -21,7 +21,7 @@ HEADS = {"then": "Then", "left_out": "Left out", **VERDICTS, "n": "Data sets", "
 COLUMNS = ["row", "column", "mean", "low", "high", "n", "verdict"]
 HEADLINE = {"better": "holds", "equivalent": "fails, no difference that matters"}
 REPORTS = ["board", "kinds.svg", "matrix"]  # the last has the numbers of the most special cases
-GROUNDS = {"own": "On its own data sets", "others": "On the others'"}
+GROUNDS = {"own": "On its own data sets", "others": "On the others'", "all": "On all"}
 Line = dict[str, Any]
 
 
@@ -29,7 +29,7 @@ def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, with queries by cell; they are there before any run."""
     headlines = plan.params.report.headlines
     named = {*plan.contenders}
-    named |= {name for head in headlines.values() for name in (head.method, *head.above)}
+    named |= {name for *_, method, base in _claims(plan) for name in (method, base)}
     parts = {"decisions": ("what is decided", _decided, "When")}
     if headlines:
         parts["headlines"] = ("the papers' headlines, each method tuned", _headlines, "Headline")
@@ -145,19 +145,31 @@ def _left_out(plan: Plan, runs: DataFrame) -> tuple[str, str]:
     return f"{gain:+.2f}{others}", best if round(gain - fixed[best], DIGITS) <= 0 else ""
 
 
+def _claims(plan: Plan) -> list[tuple[str, str, str, str]]:
+    """Return the heading, paper, method and base of the papers' headlines, then of further contrasts."""
+    report = plan.params.report
+    heads = [
+        (paper, paper, head.method, base) for paper, head in report.headlines.items() for base in head.above
+    ]
+    return heads + [
+        (f"{paper}, further", paper, method, base)
+        for paper, contrasts in report.contrasts.items()
+        for method, bases in contrasts.items()
+        for base in bases
+    ]
+
+
 def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
     runs = complete(plan, scores)
-    lines, rows, margin = [], [], plan.benchmark.margin
-    for paper, head in plan.params.report.headlines.items():
-        grounds = {ground: runs[runs["dataset"].isin(head.ground) == (ground == "own")] for ground in GROUNDS}
-        for base in head.above:
-            row = f"{paper}-{base}"
-            judged = [
-                _judged((row, key), plan, on_ground, head.method, base) for key, on_ground in grounds.items()
-            ]
-            lines += judged
-            label = f"{paper}: {plan.labels[head.method]} ahead of {plan.labels[base]}"
-            rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
+    report, lines, rows, margin = plan.params.report, [], [], plan.benchmark.margin
+    for heading, paper, method, base in _claims(plan):
+        own = runs["dataset"].isin(report.headlines[paper].ground)
+        grounds = dict(zip(GROUNDS, (runs[own], runs[~own], runs), strict=True))
+        row = f"{paper}-{method}-{base}"
+        judged = [_judged((row, key), plan, on_ground, method, base) for key, on_ground in grounds.items()]
+        lines += judged
+        label = f"{heading}: {plan.labels[method]} ahead of {plan.labels[base]}"
+        rows.append((label, tuple(PrintedCell(_tested(line, margin)) for line in judged)))
     note = (
         f"Holds: the whole interval lies above {margin:g} points; fails: below; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals (of two data sets or more), on "

@@ -711,6 +711,19 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
         ({"report": {"factorial": {"plain": {"mean": "fedagv"}}}}, r"factorial\.plain: got 'fedagv'"),
         (
+            {"report": {"contrasts": {"paper": {"fedavg": ["fedprox"]}}}},
+            r"contrasts: expected papers that have a headline, got 'paper'",
+        ),
+        (
+            {
+                "report": {
+                    "headlines": {"x": {"method": "fedprox", "above": ["fedavg"], "ground": []}},
+                    "contrasts": {"x": {"fedprox": ["fedagv"]}},
+                }
+            },
+            r"report\.contrasts\.x: got 'fedagv'",
+        ),
+        (
             {"report": {"factorial": {"plain": {"mean": "fedavg"}, "prox": {"adam": "fedprox"}}}},
             r"report: factorial: expected the same servers for each client's side",
         ),

@@ -53,7 +53,8 @@ STUDY: dict[str, Any] = {
         "kinds": {"label_and_size": [*OWN], "size": [*OTHERS]},
     },
     "report": {
-        "headlines": {"paper": {"method": "fedprox", "above": ["fedavg", "fedadam"], "ground": [*OWN]}}
+        "headlines": {"paper": {"method": "fedprox", "above": ["fedavg", "fedadam"], "ground": [*OWN]}},
+        "contrasts": {"paper": {"scaffold": ["oneshot"], "fedprox": ["scaffold"]}},
     },
 }
 NAMES = {
@@ -239,7 +240,7 @@ def test_settings_that_lack_a_seed_decide_nothing() -> None:
     plan = planned()
     runs = planted(plan, {"fedprox": 2.0})
     lacking = (runs["method"] == "fedprox") & (runs["seed"] == 2) & (runs["dataset"] != "mnist")
-    for report, row in (("decisions", "in general"), ("headlines", "paper-fedavg")):
+    for report, row in (("decisions", "in general"), ("headlines", "paper-fedprox-fedavg")):
         frame = content_of(report, plan, runs[~lacking]).frame
         assert frame.loc[frame["row"] == row, "n"].max() == 1
 
@@ -264,19 +265,33 @@ def test_nothing_is_said_of_what_was_not_run() -> None:
 def test_a_headline_is_tested_on_its_own_ground_and_on_that_of_others() -> None:
     first, second = "paper: FedProx ahead of FedAvg", "paper: FedProx ahead of FedAdam"
     content, rows = said("headlines", {"fedprox": (2.0, -2.0), "fedadam": (2.0, -4.0)})
-    assert [text.partition(":")[0] for text in rows[first]] == ["holds", "fails"]
+    assert [text.partition(":")[0] for text in rows[first]] == ["holds", "fails", "undecided"]
     assert [text.partition(":")[0] for text in rows[second]] == [
         "fails, no difference that matters",
         "holds",
+        "undecided",
     ]
     assert rows[first][0].endswith(", 5 data sets")
-    assert content.frame["verdict"].tolist() == ["better", "worse", "equivalent", "better"]
+    assert rows[second][2].endswith(", 10 data sets")
+    verdicts = ["better", "worse", "undecided", "equivalent", "better", "undecided"]
+    assert content.frame["verdict"].tolist()[:6] == verdicts
     _, rows = said("headlines", {"fedprox": 0.5}, where=OWN)
     assert rows[first][0].startswith("undecided: +0.")
-    assert [rows[first][1], *rows[second]] == ["no workload yet"] * 3
+    assert [rows[first][1], *rows[second]] == ["no workload yet"] * 4
     _, rows = said("headlines", {"fedprox": 2.0}, where=OWN[:1])
     assert rows[first][0].startswith("undecided: +1.98"), "a verdict takes five data sets"
     assert rows[first][0].endswith(", 1 data set")
+
+
+def test_further_contrasts_stand_below_the_headlines_on_the_same_ground() -> None:
+    content, rows = said("headlines", {"fedprox": 1.0, "scaffold": (2.0, 0.0), "oneshot": 1.0})
+    further = {label: texts for label, texts in rows.items() if label.startswith("paper, further: ")}
+    assert [*rows][2:] == [*further], "a method in no family may be in one"
+    assert {label.partition(": ")[2]: [text.split(":")[0] for text in t] for label, t in further.items()} == {
+        "SCAFFOLD ahead of One": ["holds", "fails", "undecided"],
+        "FedProx ahead of SCAFFOLD": ["fails", "holds", "undecided"],
+    }
+    assert content.frame["row"].tolist()[-1] == "paper-fedprox-scaffold"
 
 
 def test_a_headline_fails_where_no_gain_that_matters_is_left() -> None:
