@@ -71,7 +71,8 @@ def reference(
         "answer": (fidelity, answer(scores, pd.read_csv(REFERENCE / f"{CLAIMS}.csv"))),
         "scoreboard": (fidelity, markdown(scores)),
         "readings": (Path("docs/readings.md"), open_points.markdown(papers())),
-        "decisions": (Path("docs/benchmark.md"), keeping.decided(REFERENCE)),
+        "headlines": (fidelity, keeping.decided(REFERENCE, "headlines")),
+        "decisions": (Path("docs/benchmark.md"), keeping.decided(REFERENCE, "decisions")),
     }
     for name, (page, part) in parts.items():
         try:

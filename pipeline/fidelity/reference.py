@@ -196,12 +196,11 @@ def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
     )
 
 
-def decided(folder: Path) -> str:
-    """Return what the kept benchmarks say in words, as Markdown for a page in docs/."""
-    pages = [path for path in sorted(folder.glob("*/*.md")) if path.stem in {"decisions", "headlines"}]
+def decided(folder: Path, report: str) -> str:
+    """Return what a report in words says of the kept benchmarks, as Markdown for a page in docs/."""
     return "\n".join(
         path.read_text(encoding="utf-8").replace("](", f"](../{REFERENCE}/{path.parent.name}/")
-        for path in pages
+        for path in sorted(folder.glob(f"*/{report}.md"))
     )
 
 

@@ -245,8 +245,8 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with FedOMW's params.yaml, runs of one cell at paper scale, and pages to fill."""
     config = parameters("fedomw") | {"primary_paper": "fedomw"}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    marked = {"reports/reference/README.md": ["kept"], "docs/fidelity.md": ["answer", "scoreboard"]}
-    marked |= {"docs/readings.md": ["readings"], "docs/benchmark.md": ["decisions"]}
+    marked = {"reports/reference/README.md": ["kept"], "docs/readings.md": ["readings"]}
+    marked |= {"docs/fidelity.md": ["answer", "headlines", "scoreboard"], "docs/benchmark.md": ["decisions"]}
     for page, names in marked.items():
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         marks = (f"<!-- {name} -->\nold\n<!-- end of {name} -->\n" for name in names)

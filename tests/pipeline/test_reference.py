@@ -435,7 +435,8 @@ def test_the_scoreboard_counts_what_was_measured(made: Catalogue, tmp_path: Path
         ),
         ("docs/fidelity.md", "scoreboard", lambda folder: markdown(scoreboard(folder))),
         ("docs/readings.md", "readings", lambda folder: open_points(papers())),
-        ("docs/benchmark.md", "decisions", reference.decided),
+        ("docs/fidelity.md", "headlines", lambda folder: reference.decided(folder, "headlines")),
+        ("docs/benchmark.md", "decisions", lambda folder: reference.decided(folder, "decisions")),
         ("reports/reference/README.md", "kept", reference.contents),
     ],
 )
