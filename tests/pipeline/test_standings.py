@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_trial_here_goes_before_the_kept_one(tmp_path: Path, monkeypatch: pyte
 def test_an_end_is_a_sixteenth_of_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
     ranges = {"lr": Range(low=1e-4, high=1.0, log=True), "mu": Range(low=0, high=16)}
     trials = [{"lr": 10**-0.2, "mu": 0.9}, {"lr": 10**-0.3, "mu": 1.1}, {"lr": 10**-3.8, "mu": 15.1}]
-    monkeypatch.setattr(Plan, "tried", lambda *given: (ranges, trials))
+    monkeypatch.setattr(Plan, "tried", defaultdict(lambda: (ranges, trials)))
     monkeypatch.setattr(Plan, "winners", {("fedavg", str(number)): number for number in range(3)})
     ends = edges(planned())["end"].fillna("").tolist()
     assert ends == ["largest", "smallest", "", "", "smallest", "largest"]
@@ -66,7 +67,7 @@ def test_a_range_is_too_narrow_if_more_than_a_quarter_of_four_values_lie_at_an_e
     at_end: int, flagged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranges, trials = {"lr": Range(low=0.01, high=1.0, log=True)}, [{"lr": 1.0}, {"lr": 0.1}]
-    monkeypatch.setattr(Plan, "tried", lambda *given: (ranges, trials))
+    monkeypatch.setattr(Plan, "tried", defaultdict(lambda: (ranges, trials)))
     monkeypatch.setattr(Plan, "winners", {("fedavg", str(n)): int(n >= at_end) for n in range(4)})
     assert bool(too_narrow(planned())) == flagged
 
