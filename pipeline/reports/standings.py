@@ -3,7 +3,7 @@
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil, log
 from pathlib import Path
@@ -28,6 +28,7 @@ RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
 COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
 LETTERS = 10  # that fit above a column
+TICKS = [-20, -5, -2, -1, 0, 1, 2, 5, 20]
 LINEAR = 2  # points of accuracy up to which effects are drawn to scale where some are five times as large
 DARKEST = 5  # points of accuracy
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
@@ -90,6 +91,7 @@ class BoardContent(NamedTuple):
 
 
 Say = Callable[[Plan, DataFrame], BoardContent]
+Measure = Callable[[Plan, Mapping[Cell, tuple[RunFacts, ...]]], DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,8 @@ class Board(Target):
 
     Attributes:
         plan: what the benchmark compares.
-        say: what there is to say, given the scores of runs.
+        say: what there is to say, given what was measured.
+        measure: returns a line for each run, its score unless given.
         heading: what stands over the rows' labels.
         words: whether cells are texts.
     """
@@ -107,6 +110,7 @@ class Board(Target):
     kept = ("csv", "md")
     plan: Plan
     say: Say
+    measure: Measure = field(default_factory=lambda: scores)
     heading: str = "Method"
     words: bool = False
 
@@ -114,7 +118,7 @@ class Board(Target):
         """Write the table in all its forms."""
         refuse_changed(sources.runs, sources.root)
         cells = read(sources.cells, sources.root)
-        content = self.say(self.plan, scores(self.plan, cells))
+        content = self.say(self.plan, self.measure(self.plan, cells))
         stated = content.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
         columns = tuple(Column(key, label) for key, label in content.columns.items())
         count = sum(is_made(run, sources.root) for run in sources.runs)
@@ -258,7 +262,7 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     p = effects.corrected(gains, benchmark.families)
     ranks = effects.mean_ranks(contending(plan, run_scores))
     worth = expected(plan).to_dict("index")
-    costs = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
+    costs = relative_costs(complete_runs, benchmark.base)
     at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
     tried = [
         (cell[0], trial.diverged > 0) for cell, trials in plan.measured(TRIALS).items() for trial in trials
@@ -279,7 +283,7 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
             line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "sets": str(effect.sets)}
             line |= {"wins": effect.wins}
         if effect or (name == benchmark.base and name in complete_runs["method"].array):
-            line |= {key: float((costs[key][name] / costs[key][benchmark.base]).mean()) for key in COSTLY}
+            line |= {key: costs.loc[name, key] for key in COSTLY}
         if name in worth:
             best = list(worth[name].values())
             line |= {"few": best[:FEW][-1], "all": best[-1]}
@@ -289,6 +293,12 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
         line["rank"] = ranks.get(name)
         lines.append(line)
     return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])
+
+
+def relative_costs(complete_runs: DataFrame, base: str) -> DataFrame:
+    """Return each method's traffic and work against the base's, a mean over settings."""
+    wide = {key: complete_runs.pivot_table(index="workload", columns="method", values=key) for key in COSTLY}
+    return pd.DataFrame({key: cost.div(cost.get(base, np.nan), axis=0).mean() for key, cost in wide.items()})
 
 
 def expected(plan: Plan) -> DataFrame:
@@ -322,9 +332,8 @@ def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
     figure = figures.framed(1.0 + 0.17 * len(order))
     axes = figure.subplots()
     if far:
-        ticks = [-20, -5, -2, -1, 0, 1, 2, 5, 20]
         axes.set_xscale("symlog", linthresh=LINEAR)
-        axes.set_xticks(ticks, [*map(in_print, ticks)])
+        axes.set_xticks(TICKS, [*map(in_print, TICKS)])
         axes.minorticks_off()
     axes.axvspan(-margin, margin, color="0.9")
     axes.axvline(0, color="0.5", linewidth=0.8)
@@ -334,7 +343,7 @@ def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
         axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
     axes.set_yticks(range(len(order)), [plan.labels[name] for name in order])
     axes.set_ylim(-0.5, len(order) - 0.5)
-    axes.set_xlabel(_against(plan))
+    axes.set_xlabel(against(plan))
     numbers = _effect_lines({"all": found})
     notes = [
         f"Means over n = {captions.extent(numbers['n'])} data sets with 95% intervals, not corrected for the "
@@ -366,7 +375,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
             text.set_fontweight("bold")
     counts = numbers.groupby("column")["n"].max()
     heads = [f"{textwrap.fill(kind, LETTERS)}\nn = {counts[kind]}" for kind in found]
-    axes.set(xlabel=_against(plan), ylabel="")
+    axes.set(xlabel=against(plan), ylabel="")
     axes.set_xticks(np.arange(len(found)) + 0.5, heads, rotation=0, fontsize=figures.SMALL)
     axes.set_yticks(np.arange(len(order)) + 0.5, [plan.labels[name] for name in order], rotation=0)
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
@@ -384,7 +393,8 @@ def _effect_lines(found: Mapping[str, Mapping[str, Effect]]) -> DataFrame:
     return pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
 
 
-def _against(plan: Plan) -> str:
+def against(plan: Plan) -> str:
+    """Return the label of an axis of effects."""
     return f"points of accuracy against {plan.labels[plan.benchmark.base]}"
 
 

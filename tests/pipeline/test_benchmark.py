@@ -119,6 +119,7 @@ def pretend(runs: list[PlannedRun], score: Callable[[PlannedRun], float | None] 
         text = path.read_text()
         more = f'"rows_gradient": 10, "rows_forward": {30 * (work - 1)}'
         path.write_text(f"{text[:-1]}, {more}}}")
+        path.with_name("timing.json").write_text(f'{{"device": "cpu", "seconds": {3 * work}}}')
         seal(Path(run.folder), run.spec, code=run.code)
 
 
@@ -130,6 +131,15 @@ def heat_map_lacks_what_was_not_run(catalogue: Catalogue, finals: list[PlannedRu
         kinds = build(catalogue, "kinds")
         assert {*kinds.loc[kinds["column"] == "label", "row"]} - {"oneshot"} == left
     assert "95% interval, not corrected for how many" in Path("reports/bench/kinds.caption.md").read_text()
+
+
+def figures_and_costs_are_of_all_stages(catalogue: Catalogue) -> None:
+    assert {*build(catalogue, "profiles")["row"]} == {*build(catalogue, "budget")["row"]} - {"oneshot"}
+    cost = build(catalogue, "cost").set_index("row")
+    assert [*cost.loc["moon", ["runs", "ratio"]]] == [2 * (4 + 2 + 2), 2.0], "trials, two again, finals"
+    assert cost["hours"].sum() == pytest.approx(3 * (4 * 24 + 2 * 16) / 3600)
+    trade = build(catalogue, "tradeoff").set_index(["row", "column"])["mean"]
+    assert [*trade["moon"][["traffic", "work"]], trade["fedprox", "effect"]] == pytest.approx([1.5, 2.0, 2.0])
 
 
 def test_stages_follow_from_what_is_there() -> None:
@@ -176,8 +186,7 @@ def test_stages_follow_from_what_is_there() -> None:
     gone = sum(accuracy(run) is None for run in trials if run.algorithm == "radfed")
     assert board.loc["radfed", "gone"] == f"{gone / 12:.0%}, 0%", "of trials, and of final runs"
     assert board["rank"].isna()["oneshot"], "is in no family"
-    for figure in ("profiles", "budget"):
-        build(catalogue, figure)
+    figures_and_costs_are_of_all_stages(catalogue)
     assert build(catalogue, "effects").set_index("row").loc["fedprox", "n"] == 3
     kinds = build(catalogue, "kinds").set_index(["row", "column"])
     assert [*kinds.loc[("fedprox", "none"), ["mean", "n"]]] == pytest.approx([2.0, 2])

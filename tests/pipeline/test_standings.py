@@ -12,7 +12,7 @@ import pytest
 from test_sensitivity import METHODS, lines, of_sets, planned
 
 from pipeline.catalogue.schema import Range, TimesParams
-from pipeline.reports import REPORTS, standings
+from pipeline.reports import REPORTS, figures, spending, standings
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.standings import _saturated, board, edges, expected, too_narrow
 from pipeline.reports.trials import TRIALS, Plan, Trial, _applied
@@ -99,6 +99,29 @@ def test_trials_are_worth_a_mean_over_data_sets_against_the_bases_best_of_all(
     worth = expected(plan)
     assert [*worth.loc["fedavg", [1, 4]]] == [-1.5, 0.0]
     assert worth.loc["fedprox", 4] == ((4 + 8) / 2 + 0 + 0) / 3
+
+
+def test_seconds_are_medians_against_the_base_on_the_same_processor() -> None:
+    """FedProx takes twice as long on one processor, and three times on another; one machine slept."""
+    seconds = {("fedavg", "a"): (1, 1, 9000), ("fedprox", "a"): (2, 2, 2)}
+    seconds |= {("fedavg", "b"): (7, 7, 7), ("fedprox", "b"): (21, 21, 0)}
+    runs = [(name, "mnist-s", kind, took) for (name, kind), each in seconds.items() for took in each]
+    content = spending._said(planned(), pd.DataFrame(runs, columns=["method", *spending.PLACE, "seconds"]))
+    frame = content.frame.set_index("row")
+    assert [*frame.index] == ["fedavg", "fedprox"], "what did not run is not there"
+    assert [*frame.loc["fedprox"]] == [6, pytest.approx(3 * (2 + 21) / 3600), 2.5, 2.25, 2.75]
+    assert "(2.5 by the clock)" in content.note
+
+
+def test_names_beside_points_keep_their_order_and_have_room() -> None:
+    axes = figures.framed(3.0).subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    points = pd.DataFrame({"x": 0.5, "y": [0.1, 0.5, 0.5, 0.52]}, index=[*"abcd"])
+    spending._name(axes, points, {name: f"{name} (more)" for name in "abcd"})
+    places = [text.xyann[1] for text in axes.texts]  # type: ignore[attr-defined]
+    assert [text.get_text() for text in axes.texts] == [*"abcd"]
+    assert places[0] == pytest.approx(0.1)
+    assert min(map(float.__sub__, places[1:], places)) > spending.ROOM - 1e-9
 
 
 def test_settings_in_which_half_of_the_rounds_suffice_are_named() -> None:
