@@ -20,7 +20,7 @@ from fedcore.execution.progress import reporter
 from fedcore.partitions import file
 from fedcore.partitions.build import make
 from fedcore.partitions.figure import draw, write
-from fedcore.partitions.stats import label_counts, of_data, statistics, warn_of_empty
+from fedcore.partitions.stats import label_counts, of_data, repeated, statistics, warn_of_empty
 from fedcore.spec import load
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
@@ -135,7 +135,8 @@ def partition(
     names = {"client_names": named} if (named := dataset.names_of(split.clients)) else {}
     file.save(split, out / PARTITION, origin)
     digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)} | ({"code": code} if code else {})
-    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **names, **digest}))
+    more = ({"repeated_rows": pairs} if (pairs := repeated(dataset, split)) else {}) | names | digest
+    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **more}))
     if figure:
         counts = label_counts(split.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"

@@ -4,6 +4,8 @@
 """
 
 import math
+from hashlib import blake2b
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from fedcore.base.errors import say
 from fedcore.base.lazy import scipy
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Labels
+from fedcore.partitions import Labels, joined
 
 MOST_COMPARED = 2000
 MOST_LISTED = 10_000
@@ -69,6 +71,27 @@ def of_data(dataset: Dataset) -> dict[str, Any]:
         "data_features": math.prod(dataset.train.x.shape[1:]),
         "data_classes": dataset.classes,
     }
+
+
+def repeated(dataset: Dataset, partition: Partition) -> dict[str, list[int]]:
+    """Count rows of a set, such as ``test_in_clients``, whose features a row of another set has too.
+
+    The second number is of those whose features and label it has. Pairs of sets that share nothing are left
+    out. Rows are as the data set has them, without a partition's noise.
+    """
+    rows = dataset.train if partition.test is not None else dataset.train.joined(dataset.test)
+    hashes = (blake2b(row.tobytes(), digest_size=8).digest() for row in rows.x)
+    features = np.frombuffer(b"".join(hashes), np.int64)
+    sets = {"test": np.arange(len(dataset.train), len(rows)), **partition.sets()}
+    sets["clients"] = joined(partition.clients)
+    counts = {
+        f"{later}_in_{former}": [
+            int(np.isin(content[sets[later]], content[sets[former]]).sum())
+            for content in (features, features + rows.y)
+        ]
+        for former, later in combinations(("clients", "validation", "selection", "test"), 2)
+    }
+    return {pair: numbers for pair, numbers in counts.items() if any(numbers)}
 
 
 def statistics(partition: Partition, labels: Labels, classes: int) -> dict[str, Any]:

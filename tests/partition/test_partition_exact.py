@@ -39,7 +39,15 @@ from fedcore.partitions.dirichlet import (
 from fedcore.partitions.natural import by_group, natural
 from fedcore.partitions.power_law import power_law
 from fedcore.partitions.similarity import iid, similarity
-from fedcore.partitions.stats import c_score, entropies, label_counts, of_data, pairwise_distances, statistics
+from fedcore.partitions.stats import (
+    c_score,
+    entropies,
+    label_counts,
+    of_data,
+    pairwise_distances,
+    repeated,
+    statistics,
+)
 
 LABELS = np.random.default_rng(5).permutation(np.repeat([0, 1, 3], [30, 50, 20]))
 
@@ -639,6 +647,31 @@ def test_statistics_of_many_clients_are_cut() -> None:
         split = Partition(clients=tuple(np.array([i]) for i in range(clients)))
         summary = statistics(split, np.zeros(clients, int), 2)
         assert (summary["label_counts"] is not None) == listed
+
+
+def test_rows_that_another_set_repeats_are_counted_by_content() -> None:
+    """Rows a to e have two features, of which one alone tells d from e; capitals have another label."""
+    content = {name: (ord(name.lower()) // 5, ord(name.lower()) % 5) for name in "aAbBcde"}
+    rows = [*"aabcd", *"ab", *"Ae", *"aABde"]
+    x = np.array([[content[name]] for name in rows], np.float32)
+    y = np.array([int(name.isupper()) for name in rows])
+    data = replace(toy_data([0, 1]), train=Rows(x, y), test=Rows(x[-2:], y[-2:]))
+    parts = np.split(np.arange(len(rows)), [3, 5, 7, 9])
+    split = Partition(
+        clients=tuple(parts[:2]), validation=parts[2], selection=parts[3], test=parts[4], dropped=parts[4]
+    )
+    assert repeated(data, split) == {
+        "validation_in_clients": [2, 2],
+        "selection_in_clients": [1, 0],
+        "test_in_clients": [4, 2],
+        "selection_in_validation": [1, 0],
+        "test_in_validation": [3, 1],
+        "test_in_selection": [3, 2],
+    }
+    assert repeated(data, replace(split, clients=(), validation=parts[0][:0], test=None)) == {
+        "test_in_selection": [1, 1]
+    }, "the data's own test rows: d and e"
+    assert repeated(data, Partition(clients=(parts[0],))) == {}
 
 
 def test_data_are_described_by_their_own_numbers() -> None:

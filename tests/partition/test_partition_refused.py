@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ from partition_toys import split_data, toy_data
 from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.base.registry import Plugin
 from fedcore.cli.main import main
-from fedcore.data import Partition
+from fedcore.data import Partition, Source
 from fedcore.engines.problem import Problem
+from fedcore.execution.runner import load_data
 from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import check, make
 from fedcore.partitions.figure import draw, write
@@ -89,6 +91,24 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
         command = ("partition", str(folder / "spec.yaml"), "--out", str(folder), "--no-figure")
         assert call(*command, monkeypatch=patch) == 0
     return folder
+
+
+@pytest.mark.parametrize("name", ["letter", "mnist"])
+def test_rows_that_several_sets_have_are_in_the_statistics(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, section = tmp_path / "spec.yaml", {"name": name, "edition": "demo"}
+    path.write_text(yaml.safe_dump(SPEC | {"data": section}))
+    assert call("partition", str(path), "--out", str(tmp_path), "--no-figure", monkeypatch=monkeypatch) == 0
+    data, _ = load_data(json.dumps(section), Source(HOME / "data"))
+    trained, tested = (
+        [(*row.flat, label) for row, label in zip(part.x, part.y, strict=True)]
+        for part in (data.train, data.test)
+    )
+    count = sum(map({*trained}.__contains__, tested))
+    assert (count > 0) == (name == "letter")
+    counts = json.loads((tmp_path / "stats.json").read_text())
+    assert counts.get("repeated_rows") == ({"test_in_clients": [count, count]} if count else None)
 
 
 @pytest.mark.parametrize("kind", FOUND)
