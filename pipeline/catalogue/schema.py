@@ -297,6 +297,8 @@ class ReportParams(Section):
     factorial: dict[Key, dict[Key, Key]] = Field(default={})
     """Methods of a benchmark by their client's side and their server, such as `{plain: {mean: fedavg, adam:
     fedadam}, prox: {mean: fedprox, adam: prox_adam}}`; others are compared with the first of each."""
+    without: dict[Key, tuple[str, ...]] = Field(default={})
+    """Names of data that a benchmark's `sensitivity` leaves out together, by what they have in common."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

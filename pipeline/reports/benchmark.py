@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from fedcore.base.errors import SpecError
-from pipeline.catalogue.grids import Setting
+from pipeline.catalogue.grids import Setting, data_set
 from pipeline.catalogue.params import require_known
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams
 from pipeline.catalogue.targets import Target
@@ -25,7 +25,7 @@ def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Set
     """Return a benchmark's reports, or raise SpecError if a method or data set that it names isn't there."""
     benchmark = params.benchmark
     assert benchmark is not None
-    _check(params, benchmark)
+    _check(params, benchmark, settings)
     named, methods = params.report.labels, params.algorithms.items()
     labels = {key: named.get(key) or style.label(method.name or key) for key, method in methods}
     labels |= {key: named.get(key, f"{labels[benchmark.base]}: {key}") for key in params.report.controls}
@@ -47,7 +47,7 @@ def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Set
     }
 
 
-def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
+def _check(params: StudyParams, benchmark: BenchmarkParams, settings: Mapping[str, Setting]) -> None:
     methods: dict[str, tuple[str, ...]] = {"benchmark.base": (benchmark.base,)}
     methods |= {f"benchmark.families.{key}": family for key, family in benchmark.families.items()}
     methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
@@ -57,16 +57,17 @@ def _check(params: StudyParams, benchmark: BenchmarkParams) -> None:
     methods |= {f"report.contrasts.{key}": (*pairs, *chain(*pairs.values())) for key, pairs in contrasts}
     grid = params.report.factorial.items()
     methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
-    for where, names in methods.items():
-        for name in names:
-            require_known(where, name, params.algorithms)
+    sets = {"benchmark.omit": (*benchmark.omit,)}
+    sets |= {f"benchmark.kinds.{key}": names for key, names in benchmark.kinds.items()}
+    data = {data_set(params, setting): setting for setting in settings.values()}
+    without = {f"report.without.{key}": names for key, names in params.report.without.items()}
+    for known, named in ((params.algorithms, methods), (params.datasets, sets), (data, without)):
+        for where, names in named.items():
+            for name in names:
+                require_known(where, name, known)
     for key, changes in params.report.controls.items():
         if key in params.algorithms or not changes:
             raise SpecError(f"report.controls.{key}: expected changes, under a name that no method has")
-    sets = {"omit": (*benchmark.omit,)} | {f"kinds.{key}": names for key, names in benchmark.kinds.items()}
-    for where, datasets in sets.items():
-        for name in datasets:
-            require_known(f"benchmark.{where}", name, params.datasets)
     members = [name for family in benchmark.families.values() for name in family]
     require_known(
         "report.always", params.report.always or benchmark.base, dict.fromkeys([benchmark.base, *members])

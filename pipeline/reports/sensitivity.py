@@ -56,10 +56,13 @@ def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
 
 def _ways(plan: Plan, scores: DataFrame) -> Orders:
     base = plan.benchmark.base
-    sets = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
+    names = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
+    together = plan.params.report.without.items()
+    sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+    sets |= {key.replace("_", " "): part for key, part in together if {*names} - {*part}}
     frames = {
         "as on the board": scores,
-        **{f"without {name}": scores[scores["dataset"] != name] for name in sets},
+        **{f"without {name}": scores[~scores["dataset"].isin(part)] for name, part in sets.items()},
         "each setting alike": scores.assign(dataset=scores["workload"]),
         "ratios of errors": scores.assign(score=-np.log((100 - scores["score"]).clip(lower=1e-2))),
         "after the last round": scores.assign(score=[curve.iloc[-1] for curve in scores["curve"]]),

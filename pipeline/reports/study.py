@@ -92,8 +92,8 @@ def _refuse_unused(params: StudyParams, by_key: Mapping[str, Setting]) -> None:
     if params.tune.held_out == SELECTION and tuned(params) and bare:
         raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
     used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
-    of_benchmark = ("controls", "headlines", "contrasts", "factorial")
-    used |= {f"report.{key}": getattr(report, key) for key in of_benchmark}
+    of_boards = ("controls", "headlines", "contrasts", "factorial", "without")
+    used |= {f"report.{key}": getattr(report, key) for key in of_boards}
     unused = [key for key, value in used.items() if value and params.benchmark is None]
     if unused:
         raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")

@@ -718,6 +718,7 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ),
         ({"report": {"controls": {"x": {}}}}, r"report\.controls\.x: expected changes"),
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
+        ({"report": {"without": {"x": ["mnits"]}}}, r"report\.without\.x: got 'mnits'.*'mnist'"),
         ({"report": {"factorial": {"plain": {"mean": "fedagv"}}}}, r"factorial\.plain: got 'fedagv'"),
         (
             {"report": {"contrasts": {"paper": {"fedavg": ["fedprox"]}}}},

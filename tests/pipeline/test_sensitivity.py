@@ -123,6 +123,17 @@ def test_one_data_set_may_carry_a_method() -> None:
     assert {"each setting alike", "ratios of errors"} <= {*rows}
 
 
+def test_data_sets_may_be_left_out_together() -> None:
+    """Nothing is left without mnist, a1a and svmguide1; FedProx is ahead on mnist alone."""
+    plan = planned({"report": {"without": {"old_data": ["mnist", "a1a"], "data": [*SETS]}}})
+    effect = counted(plan, lines(plan, of_sets))
+    assert effect["without old data", "fedprox"] == 0
+    assert effect["without old data", "fedadam"] == pytest.approx(2.0)
+    assert "without data" not in effect
+    alone = lines(plan, of_sets).query("dataset == 'a1a'")
+    assert not {way for way, _ in counted(plan, alone).index if way.startswith("without")}
+
+
 def counted(plan: Plan, frame: pd.DataFrame) -> Any:
     """Return the methods' effects by the way of counting."""
     target = sensitivity(plan, {})["sensitivity"]
