@@ -786,34 +786,3 @@ def test_the_numbers_of_a_board_are_metrics_as_those_of_tables_are() -> None:
     assert means["board"]["fedyogi"]["effect"] == boards.loc["fedyogi", "effect"]
     assert "verdict" not in means["board"]["fedyogi"]
     assert [*means["matrix"]["fedyogi"]] == [*pd.read_csv(tables[1])["column"].unique()]
-
-
-def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget() -> None:
-    """Each cell has its trials, the best of them again, and final runs: all of the same work."""
-    folder = HOME / "reports/reference/benchmark_small"
-    study = yaml.safe_load((HOME / "studies/benchmark/benchmark_small.yaml").read_text())
-    params = validate(StudyParams, study, "")
-    assert params.benchmark
-    frozen = Plan("benchmark_small", params, params.benchmark, {}, {}).protocol
-    assert f"Protocol {frozen}." in (folder / "board.md").read_text()
-    runs = pd.read_parquet(folder / "runs.parquet")
-    stages = pd.concat([pd.read_csv(folder / f"{stage}.csv") for stage in ("trials", "again", "matrix")])
-    controls = stages["row"].str.partition("-")[0].isin(study["report"]["controls"])
-    assert stages[controls]["n"].sum() == 4 * 6 * (4 + 2 * 2 + 3), "controls have the budget of methods"
-    own_specs = {spec for text in stages[~controls]["specs"] for spec in text.split()}
-    runs = runs[runs["spec_sha256"].str[:12].isin(own_specs)]
-    parts = runs["run"].str.split("/", expand=True)
-    runs = runs.assign(workload=parts[3], method=parts[4].str.rpartition("-")[0], seed=parts[5])
-    counts = runs.groupby(["workload", "method", "seed"]).size().unstack()
-    assert set(counts.index) == {(w, m) for w in runs["workload"].unique() for m in study["algorithms"]}
-    finals = {f"seed{seed}": 1 for seed in study["seeds"]}
-    assert (counts == {"seed100": 4, "seed101": 2, **finals}).all(axis=None)
-    for _, group in runs.groupby(["workload", "seed"]):
-        assert (
-            group["partition_sha256"].nunique()
-            == group["rounds"].nunique()
-            == group["data_sha256"].nunique()
-            == 1
-        )
-        assert group["rows_gradient"].nunique() == 1, "equal work: none of the five computes more gradients"
-    assert not runs["spec_sha256"].duplicated().any()
