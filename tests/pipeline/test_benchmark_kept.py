@@ -137,8 +137,9 @@ def test_the_page_lists_the_rows_that_the_sets_of_a_workload_share() -> None:
     assert {*plan.params.report.without[LEFT_OUT]} == many
 
 
+@cache
 def scores() -> pd.DataFrame:
-    """Return the kept final scores of the base and of the families' methods."""
+    """Return the kept final scores of the whole benchmark."""
     plan = plan_of("benchmark")
     matrix = stages("benchmark").query("stage == 'matrix'")
     lines = [
@@ -174,3 +175,31 @@ def test_the_page_says_what_leads_are_left_without_data_that_repeat_rows() -> No
     assert f"below {effects.corrected(least, families)['fedadc']:.2f}".replace("0.", ".") in text
     orders = [effects.ahead(runs, base).mean()[plan.contenders] for runs in (kept, rest)]
     assert f"a tau of {stats.kendalltau(*orders).statistic:.2f}".replace("0.", ".") in text
+
+
+@pytest.mark.parametrize(
+    ("gain", "share", "verdicts"),
+    [
+        (0, 1, "undecided undecided"),
+        (0.5, 1, "undecided undecided"),
+        (1, 1, "better undecided"),
+        (2, 1, "better better"),
+        (-2, 1, "worse worse"),
+        (2, 11 / 12, "better better"),
+        (2, 1 / 4, "undecided undecided"),
+        (6, 1 / 12, "undecided undecided"),
+    ],
+)
+def test_a_gain_planted_on_kept_scores_is_found_where_it_matters(
+    gain: float, share: float, verdicts: str
+) -> None:
+    """FedAvg with other trials and draws gains it against FedAvg, and FedAvg against it; .5 don't matter."""
+    pair = scores().query("method in ['fedavg', 'twin']")
+    sets = sorted(pair["dataset"].unique())
+    for first in range(0, len(sets), 4) if share < 1 else [0]:
+        where = pair["dataset"].isin((sets * 2)[first : first + round(share * len(sets))])
+        for one, other, verdict in zip(("twin", "fedavg"), ("fedavg", "twin"), verdicts.split(), strict=True):
+            planted = pair.assign(score=pair["score"] + gain * (where & (pair["method"] == one)))
+            effect = effects.effect(planted, one, other)
+            assert effect
+            assert effect.verdict(plan_of("benchmark").benchmark.margin) == verdict
