@@ -159,6 +159,7 @@ def test_the_page_says_what_leads_are_left_without_data_that_repeat_rows() -> No
     found = {name: effect for name, effect in gains.items() if effect}
     assert len(found) == 34
     (text,) = re.findall(r"^- \*\*Without the five data sets .*?(?=^- )", PAGE, re.MULTILINE | re.DOTALL)
+    text = " ".join(text.split())
     said = re.findall(r"(\w+)(?: leads)?(?: by)? (\d\.\d\d)(?: points)? \((\S+) to (\S+)\)", text)
     leaders = [name for name in found if board.loc[name, "verdict"] == "better"]
     assert {line[0].lower(): [*map(float, line[1:])] for line in said} == {
