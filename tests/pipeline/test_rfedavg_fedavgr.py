@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,16 @@ def test_tables_have_the_published_cells() -> None:
         for target in targets:
             lines = printed[printed["target"] == target]
             assert set(planned.cells(paper, target)) == set(zip(lines["row"], lines["column"], strict=True))
+
+
+def test_table_1_in_epochs_has_the_cells_that_its_text_names() -> None:
+    cells = catalogue("rfedavg", "paper").cells("rfedavg", "table1_released")
+    rows = ("fedavg", "qfedavg", "rfedavg", "rfedavg_plus")
+    columns = ("mnist-sim0", "mnist-sim10", "mnist-sim100", "cifar10-sim0")
+    assert [*cells] == [*product(rows, columns)]
+    for (row, column), runs in cells.items():
+        spec = runs[0].spec
+        similar = {"sim0": 0.0, "sim10": 0.1, "sim100": 1.0}[column.split("-")[1]]
+        assert (spec["data"]["name"], spec["partition"]["similarity"]) == (column.split("-")[0], similar)
+        assert (spec["algorithm"]["name"], spec["variant"]) == (row, "released")
+        assert (spec["training"]["local_epochs"], spec["training"]["local_steps"]) == (5, None)
