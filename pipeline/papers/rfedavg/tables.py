@@ -6,7 +6,7 @@ from typing import Any
 
 from fedcore.spec import Participation
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Column, Query, Variation
+from pipeline.catalogue.targets import Changes, Column, Query, Variation
 from pipeline.reports import pooling
 from pipeline.reports.results import RunFacts
 from pipeline.reports.tables import Table
@@ -47,12 +47,18 @@ def columns(params: PaperParams) -> tuple[Column, ...]:
 
 def accuracy(title: str, published: str, regime: str) -> Table:
     """Return a table of accuracies in one regime."""
+    return Table(
+        title=f"Test accuracy in the {title}",
+        published=published,
+        columns=columns,
+        query=lambda algorithm, column: setting(regime, algorithm, column),
+    )
 
-    def query(algorithm: str, column: str) -> Query:
-        dataset, split = column.split("-")
-        return Query(regime, dataset, split, algorithm)
 
-    return Table(title=f"Test accuracy in the {title}", published=published, columns=columns, query=query)
+def setting(regime: str, algorithm: str, column: str, changes: Changes = ()) -> Query:
+    """Return what a method's cell of a column like ``mnist-sim0`` asks for in one regime."""
+    dataset, split = column.split("-")
+    return Query(regime, dataset, split, algorithm, changes)
 
 
 def representative(algorithm: str, column: str) -> Query:
@@ -184,7 +190,7 @@ TABLES: Mapping[str, Table] = {
         columns=lambda params: tuple(
             c for c in columns(params) if c.key.startswith(("mnist", "cifar10-sim0"))
         ),
-        query=lambda row, column: Query(EPOCHS, *column.split("-"), row, CODE),
+        query=lambda row, column: setting(EPOCHS, row, column, CODE),
         rows=lambda params: {"fedavg": "FedAvg", "qfedavg": "q-FedAvg", **METHODS},
         beside="table1",
     ),
