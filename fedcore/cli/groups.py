@@ -1,12 +1,14 @@
 """A command line whose commands are imported when they are called, so that its help appears at once."""
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +20,7 @@ from fedcore.base.errors import say, user_message
 from fedcore.cli.options import extensions, not_installed
 
 PANELS = ("Run", "Look", "Build", "Keep", "For maintainers")
+STATEMENT = re.compile(r".*\n(?:[ )].*\n|\n)*")
 Places = Mapping[str, Mapping[str, str]]
 
 
@@ -45,8 +48,7 @@ class Commands(Mapping[str, Any]):
     def stand_in(self, name: str) -> TyperCommand | None:
         """Return a command that only has the first words of the real one's module, which is not imported."""
         if placed := self.own_commands.get(name) or self.places.get(name):
-            panel, place = placed
-            return TyperCommand(name, help=_summary(place), rich_help_panel=panel)
+            return TyperCommand(name, short_help=_summary(placed[1]))
         return None
 
     def __getitem__(self, name: str) -> Any:
@@ -79,6 +81,11 @@ def lazy_group(name: str, help: str, commands: Places, entry_points: str = "") -
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             return self.commands.stand_in(cmd_name)
 
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            for panel, placed in groupby(self.commands.places.items(), lambda item: item[1][0]):
+                with formatter.section(panel if "NO_COLOR" in os.environ else typer.style(panel, fg="cyan")):
+                    formatter.write_dl([(name, _summary(place)) for name, (_, place) in placed])
+
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, stand_in, rest = super().resolve_command(ctx, args)
             return name, stand_in and self.commands[name], rest
@@ -90,6 +97,7 @@ def lazy_group(name: str, help: str, commands: Places, entry_points: str = "") -
         no_args_is_help=True,
         add_completion=bool(entry_points),
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
     )
     app.callback()(_front)
     return app
@@ -133,7 +141,8 @@ def command(name: str, place: str) -> Any:
         app.command(name)(function)
     built = typer.main.get_command(app)
     for entry in (built, *getattr(built, "commands", {}).values()):
-        entry.help = _said(entry.help)
+        entry.help, entry.rich_markup_mode = _said(entry.help), None
+        entry.short_help = entry.help.partition("\n\n")[0]
     return built
 
 
@@ -152,11 +161,12 @@ def _summary(place: str) -> str:
     module, _, attribute = place.partition(":")
     spec = find_spec(module)
     source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
-    match = re.search(rf"^(def {attribute}\(|{attribute} = ).*\n([ )].*\n|\n)*", source, re.MULTILINE)
+    begin = max(source.find(f"\ndef {attribute}("), source.find(f"\n{attribute} = ")) + 1
+    match = STATEMENT.match(source, begin) if begin else None
     if match is None:
         raise LookupError(f"{place}: no such command")
     (statement,) = ast.parse(match[0]).body
     if isinstance(statement, ast.FunctionDef):
-        return ast.get_docstring(statement) or ""
+        return _said(ast.get_docstring(statement) or "").partition("\n\n")[0]
     words = {key.arg: key.value for key in ast.walk(statement) if isinstance(key, ast.keyword)}
     return str(ast.literal_eval(words["help"]))
