@@ -5,20 +5,15 @@ import gc
 from snakemake.utils import min_version
 
 from fedcore.execution import forkserver
-from pipeline.workflow.answers import Workflow, read_configuration
+from pipeline.workflow.answers import Workflow
 from pipeline.workflow.adopt import forget_dead
 
 min_version("9.11")
-read_configuration("params.yaml")
-
-
-configfile: "params.yaml"
-
-
 # A graph of thousands of jobs is in use, and large to look through.
 gc.set_threshold(200_000, 50, 100)
 if workflow.is_main_process:
     forget_dead()
+# It reads params.yaml, which Snakemake's own reader would take six times as long for.
 flow = Workflow(config, workflow)
 forkserver.share()
 

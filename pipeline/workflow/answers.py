@@ -49,8 +49,8 @@ class Workflow:
 
     An order is what a job's command is told: a parameter of its rule, so another one makes the job run
     again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
-    ``config`` is params.yaml and what ``--config`` changed. Snakemake's workflow says whether jobs are really
-    done, and which files the configuration comes from; these are read and laid over each other by our rules.
+    Snakemake's workflow says whether jobs are really done, and what is laid over params.yaml: files, read by
+    our rules, and what ``--config`` changed. Without it, ``config`` is the whole configuration.
 
     Raises:
         SystemExit: the configuration is wrong; the message is one line.
@@ -68,7 +68,7 @@ class Workflow:
             atexit.register(self._announce_dry_run)
         params, *over = files_of(snakemake)
         self.where = f"{params}{' with ' if over else ''}{', '.join(over)}: "
-        if snakemake is not None and snakemake.configfiles:
+        if snakemake is not None:
             changes = (*map(read_configuration, over), snakemake.config_settings.config)
             config = reduce(overlay, changes, read_configuration(params))
         with _in_one_line(self.where):

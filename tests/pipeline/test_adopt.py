@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from pretended import catalogue, finish
-from project import parameters, seal_partition
+from project import seal_partition
 from snakemake.persistence import MetadataRecord
 from snakemake.persistence.file import FilePersistence
 
@@ -227,7 +227,8 @@ def test_a_snakemake_that_ends_leaves_the_locks_of_another(tmp_path: Path) -> No
     first, second = (FilePersistence(path=tmp_path) for _ in range(2))
     for persistence, name in ((first, "a.csv"), (second, "b.csv")):
         running = {"is_main_process": True, "dryrun": False, "configfiles": (), "persistence": persistence}
-        Workflow(parameters(), SimpleNamespace(**running)).all_data(None)
+        settings = SimpleNamespace(config={"scale": "quick"})
+        Workflow({}, SimpleNamespace(**running, config_settings=settings)).all_data(None)
         persistence._write_locks("output", [name])
     second.unlock()
     assert [*first._read_locks()] == [("output", "a.csv")]
