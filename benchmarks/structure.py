@@ -60,6 +60,12 @@ def layers(edges: Edges) -> dict[str, int]:
     return {name: layer(group[name]) for name in edges}
 
 
+def back_up(edges: Edges) -> int:
+    """Return how many imports lead to the same layer or one above."""
+    placed = layers(edges)
+    return sum(placed[name] <= placed[other] for name, imported in edges.items() for other in imported)
+
+
 def table() -> str:
     """Return the numbers as a Markdown table."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
@@ -73,14 +79,19 @@ def table() -> str:
     tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
     counts = [str(len(package_edges)) for package_edges in edges.values()]
     highest = [str(max(layers(package_edges).values())) for package_edges in edges.values()]
+    up = sum(map(back_up, edges.values()))
     tangled = sum(len(cycles(package_edges)) for package_edges in edges.values())
-    small = sum(size < SMALL for size in sizes) / len(files)
+    small = [path for path, size in zip(files, sizes, strict=True) if size < SMALL]
+    markers = [path for path in small if path.name == "__init__.py" and path.read_text().count("\n") == 1]
+    recipes = [path for path in small if path.parent.name == "algorithms"]
     for_types = sum(_for_types(node) for tree in trees for node in ast.walk(tree))
     lines = {
         "packages of fedcore / of pipeline": " / ".join(counts),
         "layers of fedcore / of pipeline": " / ".join(highest),
         "import cycles of packages / of modules": f"{tangled} / {len(cycles(links))}",
-        f"modules / of them under {SMALL} lines": f"{len(files)} / {small:.0%}",
+        "imports of a package on the same layer or above": str(up),
+        f"modules / of them under {SMALL} lines": f"{len(files)} / {len(small) / len(files):.0%}",
+        "of these, packages' `__init__` of one line / recipes": f"{len(markers)} / {len(recipes)}",
         "median / longest module": f"{statistics.median(sizes):.0f} / {max(sizes)}",
         "median / longest function": f"{statistics.median(bodies):.0f} / {max(bodies)}",
         "imports inside functions / `TYPE_CHECKING` blocks": f"{len(hidden)} / {for_types}",
