@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.structure import back_up, cycles, layers
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from structure import back_up, cycles, layers
 
 STACK = {"top": frozenset({"middle", "low"}), "middle": frozenset({"low"}), "low": frozenset[str]()}
 RING = STACK | {"low": frozenset({"middle"})}
