@@ -163,8 +163,8 @@ def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
     runs = complete(plan, scores)
     report, lines, rows, margin = plan.params.report, [], [], plan.benchmark.margin
     for heading, paper, method, base in _claims(plan):
-        own = runs["dataset"].isin(report.headlines[paper].ground)
-        grounds = dict(zip(GROUNDS, (runs[own], runs[~own], runs), strict=True))
+        of_paper = runs["dataset"].isin(report.headlines[paper].ground)
+        grounds = dict(zip(GROUNDS, (runs[of_paper], runs[~of_paper], runs), strict=True))
         row = f"{paper}-{method}-{base}"
         judged = [_judged((row, key), plan, on_ground, method, base) for key, on_ground in grounds.items()]
         lines += judged

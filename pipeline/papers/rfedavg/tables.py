@@ -191,7 +191,11 @@ TABLES: Mapping[str, Table] = {
             c for c in columns(params) if c.key.startswith(("mnist", "cifar10-sim0"))
         ),
         query=lambda row, column: setting(EPOCHS, row, column, CODE),
-        rows=lambda params: {"fedavg": "FedAvg", "qfedavg": "q-FedAvg", **METHODS},
+        rows=lambda params: {
+            name: label
+            for name, label in ({"fedavg": "FedAvg", "qfedavg": "q-FedAvg"} | METHODS).items()
+            if name in params.algorithms
+        },
         beside="table1",
     ),
     "variations": variations(
