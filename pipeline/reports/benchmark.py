@@ -17,6 +17,7 @@ from pipeline.reports import style
 from pipeline.reports.decisions import decisions
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.spending import spending
+from pipeline.reports.standing_figures import standing_figures
 from pipeline.reports.standings import standings
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS, Plan, stage, trials
 
@@ -39,7 +40,8 @@ def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Set
     if finals:
         shown = {key: label for key, label in labels.items() if any(row == key for row, _ in finals)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
-        reports |= {FINALS: stage(plan, title, "Method", shown, finals), **standings(plan, shown, finals)}
+        reports |= {FINALS: stage(plan, title, "Method", shown, finals), **standings(plan, finals)}
+        reports |= standing_figures(plan, shown, finals)
         reports |= {**sensitivity(plan, finals), **spending(plan, finals)}
     return {
         name: replace(report, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))

@@ -1,36 +1,28 @@
-"""What the final runs of a benchmark say together: the board, effects by kind of skew, and their figures."""
+"""What the final runs of a benchmark say together: the board, and boards of other things."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from math import ceil, log
+from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedcore.base.lazy import DataFrame, pd, seaborn
+from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
-from pipeline.reports import captions, effects, figures, style
+from pipeline.reports import captions, effects
 from pipeline.reports.captions import origin_of
-from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import UNCORRECTED, Effect
 from pipeline.reports.grid import Grid, PrintedCell
-from pipeline.reports.render import in_print, write_grid
+from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
 from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
-RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
-COSTLY, FEW, MOST_NAMED = ("traffic", "work"), 4, 12
-LETTERS = 10  # that fit above a column
-TICKS = [-20, -5, -2, -1, 0, 1, 2, 5, 20]
-LINEAR = 2  # points of accuracy up to which effects are drawn to scale where some are five times as large
-DARKEST = 5  # points of accuracy
+COSTLY, FEW = ("traffic", "work"), 4
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
@@ -51,34 +43,9 @@ STATISTICS = {
 SCORES = ("method", "workload", "dataset", "seed", "score", "curve", *COSTLY, "diverged", "keeps")
 
 
-def standings(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str, Target]:
-    """Return the reports of final runs, with the queries of their ``cells``."""
-
-    def figure(published: str, title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
-        return Drawing(
-            title=title,
-            published=published,
-            queries=lambda params: {cell: q for cell, q in cells.items() if cell[0] not in plan.controls},
-            draw=partial(draw, plan),
-            rows=lambda params: methods,
-            partial=True,
-        )
-
-    return {
-        "board": Board(
-            title=f"{plan.params.title.rstrip('?.')}: methods by their effect",
-            published="Board",
-            queries=lambda params: cells,
-            plan=plan,
-            say=_said,
-        ),
-        "effects": figure("Effects", "Effects over data sets", _draw_effects),
-        **(
-            {"kinds": figure("Kinds of skew", "Effects by skew", _draw_kinds)} if plan.benchmark.kinds else {}
-        ),
-        "profiles": figure("Profiles", "Performance profiles", _draw_profiles),
-        "budget": figure("Budget", "What trials are worth", _draw_budget),
-    }
+def standings(plan: Plan, cells: Asked) -> dict[str, Target]:
+    """Return the board of final runs, with the queries of their ``cells``."""
+    return boards(plan, cells, {"board": ("methods by their effect", _said, "Method")}, words=False)
 
 
 class BoardContent(NamedTuple):
@@ -101,18 +68,18 @@ class Board(Target):
     Attributes:
         plan: what the benchmark compares.
         say: what there is to say, given what was measured.
-        measure: returns a line for each run, its score unless given.
         heading: what stands over the rows' labels.
         words: whether cells are texts.
+        measure: returns a line for each run.
     """
 
     kind = "table"
     kept = ("csv", "md")
     plan: Plan
     say: Say
-    measure: Measure = field(default_factory=lambda: scores)
-    heading: str = "Method"
-    words: bool = False
+    heading: str
+    words: bool
+    measure: Measure
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
@@ -132,10 +99,20 @@ class Board(Target):
         write_grid(grid, stated, outputs, sources.layout)
 
 
-def boards(plan: Plan, cells: Asked, parts: Mapping[str, tuple[str, Say, str]]) -> dict[str, Target]:
-    """Return boards of words by name; ``parts`` has the title's end, what is said, and the rows' heading."""
+def boards(
+    plan: Plan,
+    cells: Asked,
+    parts: Mapping[str, tuple[str, Say, str]],
+    words: bool = True,
+    measure: Measure | None = None,
+) -> dict[str, Target]:
+    """Return boards, of words or numbers, by name: each of runs' scores unless they are measured otherwise.
+
+    ``parts`` has the title's end, what is said, and the rows' heading.
+    """
     title = plan.params.title.rstrip("?.")
-    shared: dict[str, Any] = {"queries": lambda params: cells, "plan": plan, "words": True}
+    shared: dict[str, Any] = {"queries": lambda params: cells, "plan": plan, "words": words}
+    shared["measure"] = measure or scores
     return {
         name: Board(title=f"{title}: {end}", published=name.capitalize(), say=say, heading=heading, **shared)
         for name, (end, say, heading) in parts.items()
@@ -323,120 +300,3 @@ def expected(plan: Plan) -> DataFrame:
     tuned = best[best.index.get_level_values("method") == plan.benchmark.base][numbers[-1]]
     gains = best.sub(tuned.droplevel(["method", "dataset"]), axis=0, level="workload")
     return gains.groupby(keys[:2]).mean().groupby("method").mean()
-
-
-def _draw_effects(plan: Plan, inputs: Inputs) -> Picture:
-    found = found_effects(plan, scores(plan, inputs.cells))
-    order, margin = [*reversed(found)], plan.benchmark.margin
-    far = any(max(-effect.low, effect.high) > 5 * LINEAR for effect in found.values())
-    figure = figures.framed(1.0 + 0.17 * len(order))
-    axes = figure.subplots()
-    if far:
-        axes.set_xscale("symlog", linthresh=LINEAR)
-        axes.set_xticks(TICKS, [*map(in_print, TICKS)])
-        axes.minorticks_off()
-    axes.axvspan(-margin, margin, color="0.9")
-    axes.axvline(0, color="0.5", linewidth=0.8)
-    for name, effect in found.items():
-        ends = [[effect.mean - effect.low], [effect.high - effect.mean]] if effect.sets > 1 else None
-        marker: Any = {"marker": "o", "markerfacecolor": style.BLUE if effect.decides else "white"}
-        axes.errorbar(effect.mean, order.index(name), xerr=ends, color=style.BLUE, **marker)
-    axes.set_yticks(range(len(order)), [plan.labels[name] for name in order])
-    axes.set_ylim(-0.5, len(order) - 0.5)
-    axes.set_xlabel(against(plan))
-    numbers = _effect_lines({"all": found})
-    notes = [
-        f"Means over n = {captions.extent(numbers['n'])} data sets with 95% intervals, not corrected for the "
-        f"number of methods; grey: no difference that matters (±{margin:g} points).",
-        f"The axis is linear to ±{LINEAR}, logarithmic beyond." if far else "",
-        "The interval of one data set is not drawn." if (numbers["n"] == 1).any() else "",
-        f"Hollow: of fewer than {FEWEST} data sets, which decides nothing."
-        if (numbers["n"] < FEWEST).any()
-        else "",
-    ]
-    return Picture(numbers, figure, notes)
-
-
-def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
-    run_scores, margin = scores(plan, inputs.cells), plan.benchmark.margin
-    dataset = run_scores["workload"].map(lambda setting: plan.settings[setting].dataset)
-    by_kind = {kind: run_scores[dataset.isin(names)] for kind, names in plan.benchmark.kinds.items()}
-    by_name = {kind.replace("_", " "): found_effects(plan, lines) for kind, lines in by_kind.items()}
-    found = {kind: effects for kind, effects in by_name.items() if effects}
-    order, numbers = [*found_effects(plan, run_scores)], _effect_lines(found)
-    means = numbers.pivot(index="row", columns="column", values="mean").reindex(index=order, columns=[*found])
-    figure = figures.framed(1.1 + 0.17 * len(order))
-    axes = figure.subplots()
-    bar = {"extend": "both", "extendfrac": 0.03, "fraction": 0.04, "pad": 0.03}
-    colours = {"cmap": "vlag_r", "vmin": -DARKEST, "vmax": DARKEST, "cbar_kws": bar}
-    seaborn.heatmap(means, ax=axes, annot=True, fmt="+z.1f", annot_kws={"size": figures.SMALL}, **colours)
-    for text, (row, kind) in zip(axes.texts, means.stack().dropna().index, strict=True):
-        if found[kind][row].verdict(margin) in ("better", "worse"):
-            text.set_fontweight("bold")
-    counts = numbers.groupby("column")["n"].max()
-    heads = [f"{textwrap.fill(kind, LETTERS)}\nn = {counts[kind]}" for kind in found]
-    axes.set(xlabel=against(plan), ylabel="")
-    axes.set_xticks(np.arange(len(found)) + 0.5, heads, rotation=0, fontsize=figures.SMALL)
-    axes.set_yticks(np.arange(len(order)) + 0.5, [plan.labels[name] for name in order], rotation=0)
-    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
-    notes = [
-        f"Means over at most n data sets; colours are darkest at {DARKEST} points.",
-        f"Bold: the 95% interval, not corrected for how many there are, lies beyond ±{margin:g} points; from "
-        f"{FEWEST} data sets on.",
-    ]
-    return Picture(numbers, figure, notes)
-
-
-def _effect_lines(found: Mapping[str, Mapping[str, Effect]]) -> DataFrame:
-    """Return a line for each effect of each group."""
-    lines = [effect.line(name, group) for group, each in found.items() for name, effect in each.items()]
-    return pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])
-
-
-def against(plan: Plan) -> str:
-    """Return the label of an axis of effects."""
-    return f"points of accuracy against {plan.labels[plan.benchmark.base]}"
-
-
-def _draw_profiles(plan: Plan, inputs: Inputs) -> Picture:
-    compared = contending(plan, scores(plan, inputs.cells))
-    profiles = effects.profiles(compared, RATIOS)
-    counts = captions.extent(compared.groupby("method")["workload"].nunique())
-    note = (
-        f"Share of a method's {counts} settings in which its error is at most x times the lowest one of all "
-        "that are drawn."
-    )
-    labels = ("error, as a ratio to the least", "share of settings")
-    return _steps(plan, profiles, labels, note, drawstyle="steps-post")
-
-
-def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
-    base = plan.labels[plan.benchmark.base]
-    note = (
-        f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over the "
-        "data sets that the method has."
-    )
-    drawn = _steps(plan, expected(plan), ("trials", f"points of accuracy\nagainst {base}'s best"), note)
-    figures.whole_numbers(drawn.figure.axes[0].xaxis)
-    return drawn
-
-
-def _steps(plan: Plan, frame: DataFrame, labels: tuple[str, str], note: str, **look_of: Any) -> Picture:
-    figure = figures.framed(3.4)
-    axes = figure.subplots()
-    named = [str(name) for name in frame.index]
-    if len(named) > MOST_NAMED:
-        first = {plan.benchmark.base, *next(iter(plan.benchmark.families.values()))}
-        grey = frame.drop(index=[*first], errors="ignore")
-        axes.plot(frame.columns, grey.T, color="0.85", linewidth=0.8, **look_of)
-        named, note = [name for name in named if name in first], f"{note} Grey: {len(grey)} other methods."
-    looks = style.distinct(style.looks(named))
-    step = ceil(len(frame.columns) / figures.MARKS)
-    for index, (name, look) in enumerate(looks.items()):
-        (line,) = axes.plot(frame.columns, frame.loc[name], look.line, color=look.colour, **look_of)
-        line.set(marker=look.marker, markevery=(index * step // len(looks), step))
-    axes.set(xlabel=labels[0], ylabel=labels[1])
-    if looks:
-        figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
-    tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
-    return Picture(tidy, figure, [note])

@@ -12,7 +12,7 @@ import pytest
 from test_sensitivity import METHODS, lines, of_sets, planned
 
 from pipeline.catalogue.schema import Range, TimesParams
-from pipeline.reports import REPORTS, figures, spending, standings
+from pipeline.reports import REPORTS, figures, spending, standing_figures, standings
 from pipeline.reports.kept import REFERENCE
 from pipeline.reports.standings import _saturated, board, edges, expected, too_narrow
 from pipeline.reports.trials import TRIALS, Plan, Trial, _applied
@@ -117,11 +117,11 @@ def test_names_beside_points_keep_their_order_and_have_room() -> None:
     axes = figures.framed(3.0).subplots()
     axes.set(xlim=(0, 1), ylim=(0, 1))
     points = pd.DataFrame({"x": 0.5, "y": [0.1, 0.5, 0.5, 0.52]}, index=[*"abcd"])
-    spending._name(axes, points, {name: f"{name} (more)" for name in "abcd"})
+    standing_figures._name(axes, points, {name: f"{name} (more)" for name in "abcd"})
     places = [text.xyann[1] for text in axes.texts]  # type: ignore[attr-defined]
     assert [text.get_text() for text in axes.texts] == [*"abcd"]
     assert places[0] == pytest.approx(0.1)
-    assert min(map(float.__sub__, places[1:], places)) > spending.ROOM - 1e-9
+    assert min(map(float.__sub__, places[1:], places)) > standing_figures.ROOM - 1e-9
 
 
 def test_settings_in_which_half_of_the_rounds_suffice_are_named() -> None:
