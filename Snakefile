@@ -13,7 +13,7 @@ min_version("9.11")
 gc.set_threshold(200_000, 50, 100)
 if workflow.is_main_process:
     forget_dead()
-# It reads params.yaml, which Snakemake's own reader would take six times as long for.
+# The workflow reads params.yaml itself: Snakemake's own reader takes six times as long.
 flow = Workflow(config, workflow)
 forkserver.share()
 
