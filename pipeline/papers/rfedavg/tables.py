@@ -192,9 +192,7 @@ TABLES: Mapping[str, Table] = {
         ),
         query=lambda row, column: setting(EPOCHS, row, column, CODE),
         rows=lambda params: {
-            name: label
-            for name, label in ({"fedavg": "FedAvg", "qfedavg": "q-FedAvg"} | METHODS).items()
-            if name in params.algorithms
+            name: "" for name in ("fedavg", "qfedavg", *METHODS) if name in params.algorithms
         },
         beside="table1",
     ),
