@@ -2,6 +2,7 @@
 
     python benchmarks/cluster.py                           60 runs, four ways, ten minutes on two cores
     python benchmarks/cluster.py --runs 500 --way groups --way pilot
+    python benchmarks/cluster.py --way alone --latency-wait 60
 
 - alone: a submission for each run, which is what long runs get.
 - arrays: the same runs as tasks of job arrays (`--slurm-array-jobs train`).
@@ -30,7 +31,7 @@ from toy_cluster import Cluster, cluster, missing
 
 ROUNDS = 200
 CORES = 2
-SLURM = ["--profile", "profiles/slurm", "--slurm-status-command", "squeue", "--latency-wait", "5"]
+SLURM = ["--profile", "profiles/slurm", "--slurm-status-command", "squeue"]
 SLURM += ["--slurm-init-seconds-before-status-checks", "2"]
 WAYS = ("alone", "arrays", "groups", "pilot")
 
@@ -38,6 +39,7 @@ WAYS = ("alone", "arrays", "groups", "pilot")
 def main(
     runs: Annotated[int, typer.Option(help="How many.")] = 60,
     way: Annotated[list[str], typer.Option(help=f"One or more of: {', '.join(WAYS)}.")] = list(WAYS),  # noqa: B006
+    latency_wait: Annotated[int, typer.Option(help="Snakemake's wait for files that are seen late.")] = 5,
 ) -> None:
     """Print a table: submissions, seconds of wall-clock time, and runs a minute."""
     if missing():
@@ -47,11 +49,11 @@ def main(
         for name in way:
             project = Path(folder, name)
             project.mkdir()
-            submissions, seconds = measured(project, name, runs, toy)
+            submissions, seconds = measured(project, name, runs, toy, latency_wait)
             print(f"| {name} | {submissions} | {seconds:.0f} | {60 * runs / seconds:.0f} |", flush=True)
 
 
-def measured(project: Path, way: str, runs: int, toy: Cluster) -> tuple[int, float]:
+def measured(project: Path, way: str, runs: int, toy: Cluster, latency_wait: int) -> tuple[int, float]:
     """Make runs in one of the ways; return the submissions and the seconds."""
     copy(project)
     if way in ("alone", "arrays"):
@@ -66,7 +68,8 @@ def measured(project: Path, way: str, runs: int, toy: Cluster) -> tuple[int, flo
         call = ["sbatch", *options, "profiles/slurm/pilot.sh", "--", *files]
     else:
         arrays = ["--slurm-array-jobs", "train"] if way == "arrays" else []
-        call = ["snakemake", "--cores", "1", "--jobs", str(runs), *SLURM, *arrays, "--", *files]
+        call = ["snakemake", "--cores", "1", "--jobs", str(runs), *SLURM, *arrays]
+        call += ["--latency-wait", str(latency_wait), "--", *files]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {"PATH": path, "PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
     process = subprocess.run(

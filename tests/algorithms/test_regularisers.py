@@ -180,6 +180,27 @@ def test_a_sum_over_the_others_is_their_number_times_the_mean(
     torch.testing.assert_close(total, others * mean)
 
 
+def test_the_substitute_is_the_regulariser_less_the_variance_of_the_others(rff: Values) -> None:
+    """So it has the same gradient, and is the regulariser itself where all others are alike."""
+    setup, state = started({**rff, "algorithm": {"name": "rfedavg"}})
+    state.values["sharing"] = [0, 1, 2, 4]
+    phi, weights = torch.randn(3, 12, dtype=torch.float64), torch.full((3,), 1 / 3, dtype=torch.float64)
+    batch, delta = Batch(phi, weights), torch.randn_like(state.server["delta"])
+    for deltas, variance in (
+        (delta, delta[[0, 2, 4]].var(dim=0, correction=0).sum()),
+        (delta[:1].expand_as(delta), torch.zeros((), dtype=torch.float64)),
+    ):
+        state.server["delta"] = deltas
+        regulariser, substitute = (
+            MmdToOthers(0.7, pairwise).bind(setup, state, Job(1, 0, 0, state.model))
+            for pairwise in (True, False)
+        )
+        torch.testing.assert_close(regulariser.gradient(phi, batch), substitute.gradient(phi, batch))
+        torch.testing.assert_close(regulariser.loss(phi, batch) - substitute.loss(phi, batch), 0.7 * variance)
+        distances = (phi.mean(dim=0) - deltas[[0, 2, 4]]).square().sum(dim=1)
+        torch.testing.assert_close(regulariser.loss(phi, batch), 0.7 * distances.mean())
+
+
 def test_kernel_mmd_tells_distributions_apart() -> None:
     rng = np.random.default_rng(0)
     drawn = ((0, 1), (0, 1), (1, 1), (0, 3))

@@ -60,7 +60,8 @@ FOLDERS = (
 SKIPPED = "Not executed by the tests"
 OUTPUT, SLOW, ANY = "Output", "<!-- slow -->", "..."
 FILE = re.compile(r"[\w./-]+\.\w+|[\w./-]*Snakefile")
-NUMBER = re.compile(r"\d+\.\d+")
+NUMBER = re.compile(r"(\d+\.\d+)(?!\d| s\b| minutes| hours)|\d+\.\d+")  # a group, but for a duration
+SPREAD = 1.5
 SHIM = """#!/bin/sh
 # What a reader's `uv run` does, in the environment at hand.
 case "$1" in
@@ -222,16 +223,23 @@ def exists(line: str, where: str) -> None:
 def same(shown: str, printed: str) -> bool:
     """Whether an output is what is shown.
 
-    A line `...` stands for any lines; numbers with a point may differ, as they do between machines.
+    A line `...` stands for any lines. Numbers with a point may differ by half, as some do between
+    machines, and durations at will.
     """
-    return re.fullmatch("".join(map(_pattern, shown.splitlines())), _ended(printed)) is not None
+    found = re.fullmatch("".join(map(_pattern, shown.splitlines())), _ended(printed))
+    numbers = filter(None, NUMBER.findall(shown))
+    return found is not None and all(map(_near, numbers, filter(None, found.groups())))
 
 
 def _pattern(line: str) -> str:
     if line.strip() == ANY:
         return r"(?:.*\n)*"
-    parts = NUMBER.split(line.rstrip())
-    return NUMBER.pattern.join(map(re.escape, parts)) + r" *\n"
+    escaped = map(re.escape, NUMBER.sub("\0", line.rstrip()).split("\0"))
+    return f"(?:{NUMBER.pattern})".join(escaped) + r" *\n"
+
+
+def _near(shown: str, printed: str) -> bool:
+    return float(shown) / SPREAD <= float(printed) <= float(shown) * SPREAD
 
 
 def _ended(text: str) -> str:

@@ -56,7 +56,10 @@ def test_a_page_does_what_it_says_to_its_end(page: Path, tmp_path: Path) -> None
         ("a\n...\nd\n", "a\nd\n", True),
         ("a\n...\n", "b\na\n", False),
         ("a.c\n", "abc\n", False),
-        ("mean 1.25 of 3\n", "mean 10.5 of 3\n", True),
+        ("mean 1.25 of 3\n", "mean 1.5 of 3\n", True),
+        ("mean 0.97 of 3\n", "mean 97.00 of 3\n", False),
+        ("...\nmean 1.25\n", "a\nmean 10.5\n", False),
+        ("in 1.25 s, a 0.5\n", "in 60.5 s, a 0.6\n", True),
         ("mean 1.25 of 3\n", "mean 1.25 of 4\n", False),
     ],
 )

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,6 +148,17 @@ def test_metrics_are_believed_if_they_are_those_of_their_tables(
     assert inspect(made, root).stale == {METRICS: [root / METRICS]}
 
 
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A time that is not UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
 def test_looking_moves_nothing_and_applying_moves_what_is_stale_alone(made: Catalogue, root: Path) -> None:
     first = made.needed("rfedavg", FIGURE)[0]
     (root / first.folder / "history.csv").write_text("round\n0\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -371,24 +370,26 @@ from fedcore.data import Size
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin
 
-PLUGIN = Plugin("mine", Options, lambda options, source: None, "300 rows", "here"{size})
+PLUGIN = Plugin("{name}", Options, lambda options, source: None, "300 rows", "here"{size})
 """
 
 
-@pytest.mark.parametrize("size", ["", ", size=lambda options: Size(300, (13,), 2)"])
-def test_a_small_plug_in_needs_little_memory(tmp_path: Path, size: str) -> None:
+def test_a_plug_in_needs_memory_for_the_size_that_it_says_or_for_a_guess(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """300 rows of 2 numbers are next to nothing; 10,000 of 100 in float32, kept twice, are 7.6 MB."""
+    monkeypatch.setenv("FEDCORE_PLUGINS", str(tmp_path))
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets" / "mine.py").write_text(MINE.format(size=size))
-    spec = {**BASE, "data": {"name": "mine"}, "model": {"name": "logistic"}}
-    program = (
-        "from fedcore.spec import parse; from pipeline.workflow.estimate import demand;"
-        f"spec = parse({spec!r}); print(demand(spec.resolved(), spec.recipe).memory_mb)"
-    )
-    environment = os.environ | {"FEDCORE_PLUGINS": str(tmp_path)}
-    process = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert BASE_MB <= int(process.stdout) < BASE_MB + 100
+    sizes = {"sized": ", size=lambda options: Size(300, (2,), 2)", "unsized": ""}
+    for name, size in sizes.items():
+        (tmp_path / "datasets" / f"{name}.py").write_text(MINE.format(name=name, size=size))
+    request.addfinalizer(plugins.cache_clear)
+    plugins.cache_clear()
+    needed = {}
+    for name in sizes:
+        spec = parse({**BASE, "data": {"name": name}, "model": {"name": "logistic"}})
+        needed[name] = demand(spec.resolved(), spec.recipe).memory_mb - BASE_MB
+    assert needed == {"sized": 1, "unsized": 8}
 
 
 @pytest.fixture(scope="module")
@@ -420,6 +421,8 @@ def test_guesses_are_near_the_seconds_of_the_kept_runs(kept: list[Kept]) -> None
     misses = np.array([log(run.seconds / estimate(run.demand).seconds) for run in kept])
     assert np.mean(np.abs(misses) < log(1.5)) > 0.69
     assert np.mean(np.abs(misses) < log(MARGIN)) > 0.95
+    within = [run.seconds < 60 * estimate(run.demand).minutes() for run in kept]
+    assert np.mean(within) > 0.99, "a cluster is asked for enough at once"
 
 
 def test_leaving_a_table_out_takes_its_runs_out_of_the_fit(
@@ -526,32 +529,7 @@ def test_every_run_has_a_guess_that_a_cluster_can_grant(scale: str) -> None:
     for run in build_catalogue({**PARAMS, "scale": scale}).index.values():
         cost = guess(run)
         assert 0 < cost.low < cost.seconds < cost.high
-        assert 2 <= cost.minutes() <= LONGEST_MINUTES
         assert BASE_MB <= cost.memory_mb <= 64_000, run.folder
-
-
-# Seconds of the slowest demo run of each kind among several hundred, on one busy core.
-MEASURED = [
-    ("rfedavg", "cross_silo-cifar10-sim0", "rfedavg_plus", 27.4),
-    ("rfedavg", "cross_silo-cifar10-sim0", "fedprox", 28.2),
-    ("comfed", "cross_device-cifar10-skewed", "scaf_yogi", 17.4),
-    ("radfed", "tenth-shakespeare-roles", "fedasync", 25.1),
-    ("radfed", "tenth-cifar10-cifar_01", "radfed_i", 29.8),
-    ("fedomw", "fl-mnist-skewed", "fedomw", 1.7),
-]
-
-
-@pytest.mark.parametrize(("paper", "setting", "algorithm", "seconds"), MEASURED)
-def test_what_was_measured_fits_into_what_is_asked_for(
-    paper: str, setting: str, algorithm: str, seconds: float
-) -> None:
-    runs = build_catalogue(PARAMS).index.values()
-    cost = next(
-        estimate(demand(run.spec, run.recipe))
-        for run in runs
-        if (run.paper, run.setting, run.algorithm) == (paper, setting, algorithm)
-    )
-    assert seconds + 30 < 60 * cost.minutes()
 
 
 def test_the_work_of_a_module_is_known_where_nothing_else_has_loaded_torch() -> None:

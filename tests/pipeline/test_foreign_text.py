@@ -82,13 +82,16 @@ def test_markdown_shows_foreign_text_literally() -> None:
 
 
 def test_html_shows_foreign_text_literally() -> None:
-    assert "<img" not in render.html(grid(text=NASTY))
+    text = render.html(grid(text=NASTY))
+    assert "&lt;img" in text
+    assert "<img" not in text
 
 
 def test_a_caption_of_a_figure_is_no_formula() -> None:
     figure = Figure()
     figures.captioned(figure, "folder $x_{ of $")
     figure.draw_without_rendering()
+    assert figure.get_supxlabel() == r"folder \$x_{ of \$"
 
 
 @TEX

@@ -104,6 +104,7 @@ def test_runs_are_counted_by_the_same_names(catalogue: Catalogue, monkeypatch: p
 
 def test_every_name_that_is_completed_or_listed_is_found(catalogue: Catalogue) -> None:
     assert all(path_of(catalogue, name).startswith("reports/") for name in everything())
+    assert {*everything()} - {*names()} >= {"all", "site", "rfedavg"}
     short = {target for paper, target, _ in catalogue.targets() if paper == catalogue.params.primary}
     assert {*names()} == {*short, *catalogue.names(), *(f"reports/{name}" for name in catalogue.names())}
 

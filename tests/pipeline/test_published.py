@@ -120,7 +120,7 @@ def test_rows_and_columns_are_names_of_the_library(paper: str) -> None:
         assert [column for column in cells["column"].unique() if not good(column)] == []
 
 
-def test_printed_numbers_and_claims_are_about_cells_of_their_tables() -> None:
+def test_printed_numbers_are_about_cells_of_their_tables() -> None:
     planned = catalogue_of(PAPERS.parents[1] / "params.yaml", "paper")
     for paper in papers():
         targets = planned.papers[paper].targets
@@ -128,12 +128,6 @@ def test_printed_numbers_and_claims_are_about_cells_of_their_tables() -> None:
             if isinstance(targets[str(target)], Table):
                 named = {*zip(cells["row"], cells["column"], strict=True)}
                 assert named - {*planned.cells(paper, str(target))} == set(), f"{paper}/{target}"
-        for claim in ledger(paper):
-            if claim.check and isinstance(targets[claim.target], Table):
-                asked = {*planned.cells(paper, claim.target)}
-                rows = tuple(dict.fromkeys(row for row, _ in asked))
-                needed = {cell for part in claim.check.parts() for cell in claim.check.needs(part, rows)}
-                assert needed - asked == set(), f"{paper}: {claim.id}"
 
 
 def test_ablations_are_explained() -> None:
@@ -150,7 +144,11 @@ def test_ablations_are_explained() -> None:
     ("paper", "target", "row", "column", "mean", "std"),
     [
         ("rfedavg", "table1", "fedavg", "mnist-sim0", 97.07, 0.34),
+        ("rfedavg", "table1", "fedavg", "sent140-iid", 75.75, 0.26),
+        ("rfedavg", "table1", "rfedavg_plus", "mnist-sim0", 98.02, 0.03),
         ("rfedavg", "table1", "rfedavg_plus", "sent140-iid", 75.69, 0.34),
+        ("rfedavg", "table1", "qfedavg", "sent140-iid", 60.07, 5.36),
+        ("rfedavg", "table2", "fedavg", "mnist-sim0", 94.38, 0.26),
         ("rfedavg", "table2", "qfedavg", "mnist-sim0", 74.42, 10.17),
         ("rfedavg", "table2", "rfedavg_plus", "sent140-iid", 77.74, 0.16),
         ("rfedavg", "table3", "rfedavg", "cross_silo-cnn", 56160, None),

@@ -165,8 +165,16 @@ def test_divergence_that_was_not_measured_is_refused(tmp_path: Path, demo: Catal
 
 @pytest.mark.parametrize("scale", ["demo", "quick", "paper"])
 def test_candidates_of_s_fit_in_the_rounds(scale: str) -> None:
+    """A round of S redistributions is S trainings: there are as many rounds as fit into what is given."""
+    given: dict[str, int] = {}
     runs = [run for cell in catalogue(scale).cells("radfed", "grid_radfed").values() for run in cell]
-    assert all(run.spec["training"]["rounds"] > 0 for run in runs)
+    for run in runs:
+        rounds, s = run.spec["training"]["rounds"], run.spec["algorithm"]["redistributions"]
+        given[run.dataset] = max(given.get(run.dataset, 0), rounds * s)
+    assert len(given) == 7
+    for run in runs:
+        rounds, s = run.spec["training"]["rounds"], run.spec["algorithm"]["redistributions"]
+        assert rounds == given[run.dataset] // s > 0
 
 
 def test_the_search_has_the_paper_s_grids() -> None:

@@ -45,13 +45,6 @@ def test_critical_values_are_the_printed_ones(methods: int, q: float) -> None:
     assert critical_difference(methods, 20) == pytest.approx(q * scale, abs=0.0006 * scale)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_statistic_is_scipy_s_with_ties(seed: int) -> None:
-    scores = np.random.default_rng(seed).integers(0, 4, (5, 12)).astype(float)
-    ranked = ranking(pd.DataFrame(scores))
-    assert ranked.statistic == pytest.approx(stats.friedmanchisquare(*scores).statistic)
-
-
 def test_small_numbers_may_be_the_good_ones() -> None:
     scores = frame({"a": [1.0, 2.0], "b": [2.0, 3.0], "c": [3.0, 4.0]})
     assert list(ranking(scores).means.index) == ["c", "b", "a"]

@@ -22,11 +22,13 @@ from pipeline.catalogue import Catalogue
 from pipeline.claims.points import markdown as open_points
 from pipeline.cli.lookup import summaries
 from pipeline.fidelity import reference
+from pipeline.fidelity import scoreboard as scoreboard_of
 from pipeline.fidelity.board import board as fidelity_board
 from pipeline.fidelity.evaluation import TOLERANCE
 from pipeline.fidelity.reference import inserted
 from pipeline.fidelity.scoreboard import CLAIMS, PICTURE, answer, markdown, points, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers, published
+from pipeline.reports import figures
 from pipeline.reports import kept as kept_runs
 from pipeline.reports.results import published_cells
 from pipeline.reports.significance import FEWEST, parse_samples
@@ -457,10 +459,17 @@ def test_kept_reports_show_no_test_of_fewer_than_five_pairs() -> None:
             assert not (few and kept["p"].notna().any()), path
 
 
-def test_the_picture_shows_the_reference_that_is_here() -> None:
+def test_the_pictures_show_the_reference_that_is_here(tmp_path: Path) -> None:
     kept = HOME / kept_runs.REFERENCE
-    assert points(kept).to_csv(index=False) == (kept / f"{PICTURE}.csv").read_text("utf-8")
-    assert (kept / f"{PICTURE}.svg").read_text("utf-8").startswith("<?xml")
+    measured = points(kept)
+    assert measured.to_csv(index=False) == (kept / f"{PICTURE}.csv").read_text("utf-8")
+    for name, figure_of, frame in (
+        (PICTURE, scoreboard_of.figure_of, measured),
+        (CLAIMS, scoreboard_of.figure_of_claims, pd.read_csv(kept / f"{CLAIMS}.csv")),
+    ):
+        with figures.styled(columns=2):
+            figures.save(figure_of(frame), {"svg": tmp_path / "drawn.svg"})
+        assert (tmp_path / "drawn.svg").read_bytes() == (kept / f"{name}.svg").read_bytes(), name
 
 
 def test_runs_of_some_cells_are_listed() -> None:

@@ -280,7 +280,7 @@ def test_long_histories_are_thinned_to_their_ends(tmp_path: Path) -> None:
     path.write_text("round,test_accuracy\n" + "".join(f"{r},{r / 1000}\n" for r in range(1001)))
     (chart,) = charts.of_history(read_history(path), "fedavg")
     (trace,) = chart["traces"]
-    assert len(trace["x"]) <= charts.POINTS + 1
+    assert 200 < len(trace["x"]) < 300
     assert (trace["x"][0], trace["x"][-1]) == (0, 1000)
     assert trace["mean"][-1] == 100.0
 

@@ -121,7 +121,7 @@ def test_names_beside_points_keep_their_order_and_have_room() -> None:
     places = [text.xyann[1] for text in axes.texts]  # type: ignore[attr-defined]
     assert [text.get_text() for text in axes.texts] == [*"abcd"]
     assert places[0] == pytest.approx(0.1)
-    assert min(map(float.__sub__, places[1:], places)) > standing_figures.ROOM - 1e-9
+    assert min(map(float.__sub__, places[1:], places)) > 0.06
 
 
 def test_settings_in_which_half_of_the_rounds_suffice_are_named() -> None:

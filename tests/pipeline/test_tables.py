@@ -321,31 +321,3 @@ def test_without_a_tex_the_error_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DataError, match=r"needs a TeX on PATH.*install texlive-latex-recommended"):
         render.compile_document(tmp_path / "a.tex", tmp_path / "a.pdf")
-
-
-@pytest.mark.parametrize("target", ["table1", "table2"])
-def test_published_numbers_are_complete(target: str) -> None:
-    frame = pd.read_csv(published("rfedavg"))
-    lines = frame[frame["target"] == target]
-    assert len(lines) == 6 * 8
-    assert not lines.duplicated(["row", "column"]).any()
-    assert lines["mean"].between(0, 100).all()
-    assert (lines["std"] > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("target", "row", "column", "mean", "std"),
-    [
-        ("table1", "fedavg", "mnist-sim0", 97.07, 0.34),
-        ("table1", "fedavg", "sent140-iid", 75.75, 0.26),
-        ("table1", "rfedavg_plus", "mnist-sim0", 98.02, 0.03),
-        ("table1", "rfedavg_plus", "sent140-iid", 75.69, 0.34),
-        ("table1", "qfedavg", "sent140-iid", 60.07, 5.36),
-        ("table2", "fedavg", "mnist-sim0", 94.38, 0.26),
-        ("table2", "qfedavg", "mnist-sim0", 74.42, 10.17),
-        ("table2", "rfedavg_plus", "sent140-iid", 77.74, 0.16),
-    ],
-)
-def test_published_corners(target: str, row: str, column: str, mean: float, std: float) -> None:
-    frame = pd.read_csv(published("rfedavg")).set_index(["target", "row", "column"])
-    assert tuple(frame.loc[(target, row, column), ["mean", "std"]]) == (mean, std)

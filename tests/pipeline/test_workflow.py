@@ -171,12 +171,6 @@ def test_an_unknown_scale_on_the_command_line_is_one_line(project: Project) -> N
     assert "params.yaml: scale: got 'qiuck', which is not defined (did you mean 'quick'?)" in process.stderr
 
 
-def test_without_network_and_mirror_the_data_rule_says_so(project: Project) -> None:
-    process = project.snakemake("data", "--config", "scale=quick")
-    assert process.returncode != 0
-    assert "error: mnist: no mirror, and upstream can't be reached" in process.stderr
-
-
 @pytest.mark.slow
 def test_scales_ask_for_their_own_data(project: Project) -> None:
     assert project.jobs("data") == {"data": 1}
