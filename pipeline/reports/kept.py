@@ -48,9 +48,14 @@ def line_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> Lin
     if (run.scale != STUDY and kept_folder is None) or (root / run.folder / SUMMARY).exists():
         return None
     path = (kept_folder or root / REFERENCE / run.paper) / RUNS
-    line = _lines(path, stamps(path)).get(run.folder)
+    line = lines_of(path).get(run.folder)
     same = line and line["spec_sha256"] == run.spec_sha256 and run.files in {"", line.get("files")}
     return line if same else None
+
+
+def lines_of(path: Path) -> Mapping[str, Line]:
+    """Return what is kept of runs in a file, by run."""
+    return _lines(path, stamps(path))
 
 
 @cache
@@ -79,17 +84,21 @@ def summary_of(line: Line) -> KeptSummary:
 def history_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> DataFrame:
     """Return a kept run's history, as ``line_of`` its line, or raise NotKept if it has none."""
     path = (kept_folder or root / REFERENCE / run.paper) / HISTORIES
-    histories = _histories(path, stamps(path))
+    histories = histories_of(path)
     if run.folder not in histories:
         raise NotKept(f"{path}: no history of {run.folder}")
     return histories[run.folder].dropna(axis="columns", how="all").reset_index(drop=True)
 
 
+def histories_of(path: Path) -> Mapping[str, DataFrame]:
+    """Return the histories in a file, by run."""
+    return _histories(path, stamps(path))
+
+
 @cache
 def _histories(path: Path, now: Stamps) -> Mapping[str, DataFrame]:
-    return {
-        str(run): history.drop(columns=[KEY, PROCESSOR]) for run, history in read_histories(path).groupby(KEY)
-    }
+    kept = read_histories(path)
+    return {str(run): history for run, history in kept.drop(columns=[KEY, PROCESSOR]).groupby(kept[KEY])}
 
 
 def read_runs(path: Path) -> DataFrame:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcore.base.files import canonical_json
-from fedcore.base.lazy import pd
+from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.machine import commit
 from pipeline.claims.ledger import PAPERS
 from pipeline.fidelity.scoreboard import NAMES, OUTCOMES, claims, claims_by_reading, scoreboard
@@ -61,7 +61,8 @@ def every(survey: Survey, root: Path) -> Results:
     compared = board.page(survey, root)
     guess = Guesses()  # the time on one core of the machine that the kept runs had
     papers = dict.fromkeys(shown.paper for shown in survey.reference)
-    answers = {key: _answer(key, survey, root, guess) for key in papers}
+    scores, claimed = scoreboard(root / REFERENCE, papers), claims_by_reading(root / REFERENCE, papers)
+    answers = {key: _answer(key, (scores, claimed), survey, root, guess) for key in papers}
     built = {key: [shown for shown in survey.own.values() if shown.paper == key] for key, _ in survey.own}
     others = [shown for shown in survey.targets if not shown.begun]
     overview = {"papers": built, "quiet": _quiet(survey.own.values()), "others": others, "meaning": MEANING}
@@ -108,13 +109,16 @@ def _page(template: str, root: str, data: str = "", /, **values: Any) -> Page:
     return Page(text, tuple(parts))
 
 
-def _answer(key: str, survey: Survey, root: Path, guess: Guesses) -> dict[str, Any]:
-    folder = root / REFERENCE
-    lines = scoreboard(folder, [key]).to_dict("records")
+def _answer(
+    key: str, measured: tuple[DataFrame, DataFrame], survey: Survey, root: Path, guess: Guesses
+) -> dict[str, Any]:
+    """Return what a paper's page says first, by the lines of the scoreboard and of claims by reading."""
+    folder, (scores, claimed) = root / REFERENCE, measured
+    lines = scores[scores["paper"] == key].to_dict("records")
     whole = lines[0]["published"]  # in the text's reading
     best = max(lines, key=lambda line: (_nearness(line, whole), line["measured"], line["near"]))
     judged = pd.concat([claims(key, line["reading"], folder) for line in lines])
-    outcomes = Counter(claims_by_reading(folder, [key])["kind"].map(OUTCOMES))
+    outcomes = Counter(claimed.loc[claimed["paper"] == key, "kind"].map(OUTCOMES))
     targets = [shown for shown in survey.reference if shown.paper == key]
     missing = [shown for shown in targets if not shown.kept]
     runs = {run.folder: run for shown in targets for run in shown.runs if shown.kept}

@@ -19,16 +19,7 @@ from pipeline.papers import build_catalogue
 from pipeline.reports import REPORTS, report_changes
 from pipeline.reports.captions import watermark
 from pipeline.reports.grid import missed
-from pipeline.reports.kept import (
-    HISTORIES,
-    KEY,
-    PROCESSOR,
-    REFERENCE,
-    RUNS,
-    filled,
-    read_histories,
-    read_runs,
-)
+from pipeline.reports.kept import HISTORIES, KEY, REFERENCE, RUNS, histories_of, lines_of
 from pipeline.reports.results import REPRODUCTION, facts, is_made, short_hash
 from pipeline.reports.style import Labels, labels
 
@@ -252,15 +243,10 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
     editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
     papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
     catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
-    tables = map(read_runs, sorted((root / REFERENCE).glob(f"*/{RUNS}")))
-    lines = [filled(line) for table in tables for line in table.to_dict("records")]
+    folders = [root / REFERENCE / paper for paper in sorted(catalogue.papers)]
+    lines = [line for folder in folders for line in lines_of(folder / RUNS).values()]
     by_run, by_spec = ({line[key]: line for line in lines} for key in (KEY, "spec_sha256"))
-    histories = map(read_histories, sorted((root / REFERENCE).glob(f"*/{HISTORIES}")))
-    curves = {
-        run: history.drop(columns=[KEY, PROCESSOR])
-        for table in histories
-        for run, history in table.groupby(KEY)
-    }
+    curves = {run: kept for folder in folders for run, kept in histories_of(folder / HISTORIES).items()}
     targets: list[TargetStatus] = []
     evidence: dict[str, Evidence] = {}
     for paper, name, _ in catalogue.targets():

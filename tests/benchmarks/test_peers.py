@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / "benchmarks" / "peers"
@@ -111,8 +112,10 @@ def test_peers_are_given_the_features_that_fedcore_computes(tmp_path: Path) -> N
 
 def test_the_grid_is_comfed_s_sixteen_runs(tmp_path: Path) -> None:
     batch = whole_table.batch(tmp_path, 1)
-    names = {item["spec"]["algorithm"]["name"] for item in batch}
-    assert len(names) == 16
+    names = [item["spec"]["algorithm"]["name"] for item in batch]
+    declared = yaml.safe_load((ROOT / "params.yaml").read_text())["papers"]["comfed"]["algorithms"]
+    assert sorted(names) == sorted(declared)
+    assert (declared["fedadam"], declared["fedprox"]["mu"]) == (whole_table.SERVER, whole_table.MU)
     for item in batch:
         parse({**item["spec"], "model": {"name": "cnn"}})
 

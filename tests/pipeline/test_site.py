@@ -527,13 +527,17 @@ def test_tables_and_curves_are_there(browser: Browser, site: Path) -> None:
     assert page.evaluate("window.Plotly") is None, "curves are drawn when somebody asks for them"
     figure.get_by_text("Interactive curves").click()
     page.wait_for_selector("[data-drawn] .main-svg")
+    chart = figure.locator(".chart")
+    assert chart.evaluate("e => [Math.max(...e.data[0].x), e.layout.xaxis.dtick]") == [4, 1]
+    look = "e => getComputedStyle(e).filter"
+    assert chart.evaluate(look) == "none"
+    page.evaluate("document.body.setAttribute('data-md-color-scheme', 'slate')")
+    assert chart.evaluate(look) != "none", "dark like the page"
     assert figure.locator(".scatterlayer .trace .lines path").count() >= 3
     button = page.get_by_role("button", name="FedProx", exact=True)
     button.click()
     assert button.get_attribute("aria-pressed") == "false"
-    visible = figure.locator(".chart").evaluate(
-        "e => Object.fromEntries(e.data.map(t => [t.legendgroup, t.visible !== false]))"
-    )
+    visible = chart.evaluate("e => Object.fromEntries(e.data.map(t => [t.legendgroup, t.visible !== false]))")
     assert visible == {"FedAvg": True, "FedProx": False, "FedOMW": True}
     page.context.close()
 
