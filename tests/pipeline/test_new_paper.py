@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from copies import copy_folder
 
 HOME = Path(__file__).parents[2]
 NEW = ("paper", "new", "mini", "--data", "mnist", "--edition", "demo", "--partition", "iid,dirichlet:0.1")
@@ -21,7 +22,7 @@ def fedcore(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     for name in ("pipeline", "fedcore"):
-        shutil.copytree(HOME / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_folder(HOME / name, tmp_path / name)
     shutil.copy(HOME / "params.yaml", tmp_path)
     return tmp_path
 

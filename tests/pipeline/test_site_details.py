@@ -32,7 +32,7 @@ from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
 from pipeline.site.paper_page import _standing, _unknown
-from pipeline.site.survey import TargetStatus, _built, _kept
+from pipeline.site.survey import TargetStatus, _built, _kept, survey
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
 
@@ -125,10 +125,9 @@ def test_a_summary_of_wrong_types_is_shown_as_damaged(final: object, tmp_path: P
     finish(run, tmp_path, 0.5)
     path = tmp_path / run.folder / "summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"final": final}))
-    build(CONFIG, tmp_path)
-    script = (tmp_path / "reports/site/data/own/rfedavg.js").read_text()
-    assert f"damaged: {path}: final: expected numbers by name, or null" in script
-    assert not (tmp_path / "reports/site/data/runs").exists()
+    found = survey(CONFIG, tmp_path).evidence[run.folder]
+    assert str(found.facts["status"]).startswith(f"damaged: {path}: final: expected numbers by name, or null")
+    assert not found.finished
 
 
 def test_numbers_of_a_run_have_units() -> None:
@@ -164,12 +163,12 @@ def test_hours_on_one_core_are_those_of_runs_without_a_gpu(
     shown: Any = SimpleNamespace(paper="rfedavg", kept=True, runs=runs, target=SimpleNamespace(kind="table"))
     shown.declared, shown.files = None, {}
     evidence = {name: SimpleNamespace(facts=facts) for name, facts in known.items()}
-    survey: Any = SimpleNamespace(reference=[shown], evidence=evidence, own={})
+    seen: Any = SimpleNamespace(reference=[shown], evidence=evidence, own={})
     unused: Any = None
-    answer = _answer("rfedavg", measured, survey, HOME, unused)
+    answer = _answer("rfedavg", measured, seen, HOME, unused)
     assert (answer["runs"], answer["took"]) == (3, "3.0 hours on one core; 1 more used a GPU")
     del evidence["d"], runs[3]
-    assert _answer("rfedavg", measured, survey, HOME, unused)["took"] == "3.0 hours on one core"
+    assert _answer("rfedavg", measured, seen, HOME, unused)["took"] == "3.0 hours on one core"
 
 
 def test_a_watched_run_keeps_its_whole_name_on_a_narrow_terminal() -> None:
@@ -207,9 +206,9 @@ def test_the_claims_that_a_page_counts_are_those_of_the_paper(
 ) -> None:
     shown: Any = SimpleNamespace(paper="radfed", kept=True, runs=[], target=SimpleNamespace(kind="table"))
     shown.declared, shown.files = None, {}
-    survey: Any = SimpleNamespace(reference=[shown], evidence={}, own={})
+    seen: Any = SimpleNamespace(reference=[shown], evidence={}, own={})
     unused: Any = None
-    answer = _answer("radfed", measured, survey, HOME, unused)
+    answer = _answer("radfed", measured, seen, HOME, unused)
     assert sum(answer["counts"].values()) == len(ledger("radfed")) > 0
     kinds = pd.read_csv(HOME / "reports/reference/claims_by_reading.csv").query("paper == 'radfed'")["kind"]
     assert answer["counts"] == kinds.map(OUTCOMES).value_counts().to_dict(), "those of the answers' table"

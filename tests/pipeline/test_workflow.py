@@ -41,6 +41,7 @@ def complaint(project: Project, *arguments: str) -> list[str]:
         ("reports/rfedavg/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
         ("reports/tabel2", "no such report; the nearest: reports/rfedavg/table2"),
         ("reports/rfedavg2/theory.html", "no such report; the nearest: reports/rfedavg/theory"),
+        ("reports/rfedavg/fig2.html", "no such form; expected rfedavg/fig2 with one of .csv, .svg, "),
         ("reports/table1.docx", "no such form; expected table1 with one of .csv, .md, "),
         ("reports/rfedavg", "got a slash at its end, expected reports/rfedavg"),
         ("rfedavg", "expected reports/rfedavg"),
@@ -62,18 +63,9 @@ def test_a_refusal_names_the_nearest(
     assert len(str(refused.value)) < 400
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        ("reports/rfedavg/table9.tex", "no such report; the nearest: reports/rfedavg/table"),
-        ("reports/rfedavg/fig2.html", "no such form; expected rfedavg/fig2 with one of .csv, .svg, "),
-        ("reports/rfedavg/table2/", "got a slash at its end, expected reports/rfedavg/table2"),
-        ("rfedavg/table2", "expected reports/rfedavg/table2"),
-    ],
-)
-def test_an_unknown_report_is_one_line(project: Project, target: str, said: str) -> None:
-    (line,) = complaint(project, target)
-    assert line.startswith(f"{target.rstrip('/')}: {said}")
+def test_an_unknown_report_is_one_line(project: Project) -> None:
+    (line,) = complaint(project, "reports/rfedavg/table9.tex")
+    assert line.startswith("reports/rfedavg/table9.tex: no such report; the nearest: reports/rfedavg/table")
 
 
 def test_names_that_are_listed_can_be_asked_for(project: Project) -> None:
