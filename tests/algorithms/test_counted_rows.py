@@ -145,7 +145,9 @@ def test_counts_survive_an_interruption(spec: dict[str, Any], tmp_path: Any) -> 
 
     with pytest.raises(Stop):
         run(counted, tmp_path, Settings(checkpoint_seconds=0.0), stop)
-    again = run(counted, tmp_path).summary
+    rounds: list[int] = []
+    again = run(counted, tmp_path, progress=lambda done, *_: rounds.append(done)).summary
+    assert rounds[0] == 3
     assert {key: again[key] for key in summary} == summary
 
 

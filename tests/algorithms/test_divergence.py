@@ -102,7 +102,9 @@ def test_tables_are_files_that_survive_an_interruption(spec: Values, tmp_path: P
     with pytest.raises(Stop):
         run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), progress)
     assert (tmp_path / "cut" / CHECKPOINT).exists()
-    run(spec, tmp_path / "cut")
+    rounds: list[int] = []
+    run(spec, tmp_path / "cut", progress=lambda done, *_: rounds.append(done))
+    assert rounds[0] == 3
     for name in ("mixture.csv", "divergence.csv"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     with (tmp_path / "whole/mixture.csv").open() as handle:

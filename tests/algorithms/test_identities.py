@@ -112,6 +112,17 @@ def test_without_fairness_clients_weigh_alike(federation: Spec, equal: Spec) -> 
     same(trained(federation, {**fair, "weights": "nk"}), trained(federation, FEDAVG))
 
 
+def test_released_algorithms_without_their_terms_average_plainly(federation: Spec) -> None:
+    plain = trained(federation, {"name": "fedavg", "averaging": "uniform"})
+    released = {**federation, "variant": "released"}
+    for algorithm in (
+        {"name": "scaffold"},
+        {"name": "rfedavg", "lambda": 0},
+        {"name": "rfedavg_plus", "lambda": 0},
+    ):
+        same(trained(released, algorithm), plain)
+
+
 def test_released_fedprox_has_twice_the_pull(federation: Spec) -> None:
     released = {**federation, "variant": "released"}
     twice = trained(federation, {"name": "fedprox", "mu": 0.5})

@@ -244,7 +244,9 @@ def test_files_are_sealed_and_survive_an_interruption(spec: Values, tmp_path: Pa
     with pytest.raises(Stop):
         run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), progress)
     assert (tmp_path / "cut" / CHECKPOINT).exists()
-    run(spec, tmp_path / "cut")
+    rounds: list[int] = []
+    run(spec, tmp_path / "cut", progress=lambda done, *_: rounds.append(done))
+    assert rounds[0] == 3
     for name in FILES:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not integrity.check(tmp_path).problems

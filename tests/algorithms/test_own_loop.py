@@ -148,7 +148,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
         fedcore.run(spec, tmp_path / "cut", replace(CPU, checkpoint_seconds=0.0), cut)
     torch.manual_seed(123)
     before = torch.get_rng_state()
-    fedcore.run(spec, tmp_path / "cut", CPU, False)
+    rounds: list[int] = []
+    fedcore.run(spec, tmp_path / "cut", CPU, lambda done, *_: rounds.append(done))
+    assert rounds[0] == 3
     assert torch.equal(before, torch.get_rng_state())
     for name in ("history.csv", "summary.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

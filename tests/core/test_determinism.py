@@ -124,8 +124,11 @@ def test_two_orders_of_a_batch_do_not_write_to_one_folder(
     assert "seed: 0" in (tmp_path / "first/spec.yaml").read_text()
 
 
-def _run(spec: dict[str, Any], out: Path) -> None:
-    run(spec, out, Settings(checkpoint_seconds=0.0))
+def _run(spec: dict[str, Any], out: Path) -> list[int]:
+    """Return the rounds that were measured now, not before an interruption."""
+    rounds: list[int] = []
+    run(spec, out, Settings(checkpoint_seconds=0.0), lambda done, *_: rounds.append(done))
+    return rounds
 
 
 @pytest.mark.parametrize("trial", range(20))
@@ -143,7 +146,8 @@ def test_killed_at_a_random_round_and_resumed(trial: int, spec: dict[str, Any], 
     assert victim.pid
     os.kill(victim.pid, signal.SIGKILL)
     victim.join()
-    _run(spec, tmp_path / "cut")
+    left = (tmp_path / "cut" / CHECKPOINT).exists()
+    assert left == (0 not in _run(spec, tmp_path / "cut"))
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
     assert not (tmp_path / "cut" / CHECKPOINT).exists()
 
@@ -156,7 +160,7 @@ def test_resume_at_every_round(spec: dict[str, Any], algorithm: dict[str, Any], 
     for stop in range(spec["training"]["rounds"]):
         folder = tmp_path / f"from{stop}"
         _stop_after(spec, folder, stop)
-        run(spec, folder)
+        assert _run(spec, folder)[0] == stop + 1
         assert contents(folder) == expected
 
 

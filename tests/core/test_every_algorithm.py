@@ -48,7 +48,9 @@ def test_equal_bytes_again_and_after_an_interruption(name: str, spec: dict[str, 
     with pytest.raises(Stop):
         run(spec, tmp_path / "cut", Settings(checkpoint_seconds=0.0), stop)
     assert (tmp_path / "cut" / CHECKPOINT).exists()
-    run(spec, tmp_path / "cut")
+    rounds: list[int] = []
+    run(spec, tmp_path / "cut", progress=lambda done, *_: rounds.append(done))
+    assert rounds[0] == min(3, spec["training"]["rounds"])
     assert [(tmp_path / "cut" / file).read_bytes() for file in FILES] == expected
 
 

@@ -17,6 +17,7 @@ from fedcore.base.registry import plugins
 from fedcore.conformance import CheckResult, algorithms, check_results, data, partitions, register
 from fedcore.data import Source
 from fedcore.data.datasets.libsvm import VehicleOptions
+from fedcore.data.download import inventory
 from fedcore.execution.runner import load_data
 
 ROOT = Path(__file__).parents[2]
@@ -317,6 +318,7 @@ SOUND_DATA = {
     "note": "'made'",
 }
 APART = "no test or validation row is a training row"
+DECLARED = "its declared counts are what is loaded"
 FITS = "rows, labels and clients fit one another"
 BROKEN_DATA = {
     "an error": ({"rng": "missing"}, "it loads", "raises NameError"),
@@ -373,14 +375,22 @@ def test_sound_data_pass(tmp_path: Path) -> None:
     assert of_data({}, tmp_path) == {}
 
 
-def test_an_option_without_a_default_is_no_fault() -> None:
+def test_counts_are_compared_with_the_declared_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where an option has no default."""
+
     class Asked(VehicleOptions):
         edition: Literal["full", "demo"] = "demo"
         asked: int
 
-    plugin = replace(plugins("data")["vehicle"], options=Asked)
-    found = list(check_results(data.checks(plugin, {"asked": 1}, Source(), Path(data.__file__))))
-    assert "its declared counts are what is loaded" not in failed(found)
+    def compared() -> CheckResult:
+        plugin = replace(plugins("data")["vehicle"], options=Asked)
+        checks = data.checks(plugin, {"asked": 1}, Source(), Path(data.__file__))
+        return next(result for result in check_results(checks) if result.demand == DECLARED)
+
+    assert compared() == CheckResult(DECLARED)
+    other = replace(inventory.entry("vehicle"), counts=lambda *_: {"train": 500, "test": 345})
+    monkeypatch.setattr(inventory, "entry", lambda name: other)
+    assert compared() == CheckResult(DECLARED, "test: 345, declared 346")
 
 
 @pytest.mark.parametrize("fault", BROKEN_DATA)

@@ -76,29 +76,83 @@ def parquet() -> bytes:
     return out.getvalue()
 
 
-READERS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
-    "idx": (read_idx, idx(np.arange(12, dtype=np.uint8).reshape(3, 2, 2))),
-    "cifar": (read_cifar, batch()),
-    "npz": (lambda path: read_npz(path, "x", "y"), npz(x=np.ones((3, 2)), y=np.arange(3))),
-    "libsvm": (lambda path: read_libsvm(path, 4), b"1 1:0.5 3:-2\n-1 4:1e3\n"),
-    "leaf": (lambda path: read_leaf([path]), leaf()),
-    "csv": (lambda path: read_numbers(path, 3), b"1,2,3\n4,5,6.5\n"),
-    "table": (lambda path: read_table(path, ("a",)), b"a,b\n1,x\n2,y\n"),
-    "parquet": (lambda path: read_table(path, ("a",)), parquet()),
-    "tar": (read_role_files, tarred()),
+BYTES = np.arange(12, dtype=np.uint8).reshape(3, 2, 2)
+PIXELS = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3, 32, 32)
+READERS: dict[str, tuple[Callable[[Path], Any], bytes, Any]] = {
+    "idx": (read_idx, idx(BYTES), BYTES),
+    "cifar": (read_cifar, batch(), (PIXELS, np.arange(2))),
+    "npz": (
+        lambda path: read_npz(path, "x", "y"),
+        npz(x=np.ones((3, 2)), y=np.arange(3)),
+        (np.ones((3, 2)), np.arange(3)),
+    ),
+    "libsvm": (
+        lambda path: read_libsvm(path, 4),
+        b"1 1:0.5 3:-2\n-1 4:1e3\n",
+        (np.array([[0.5, 0, -2, 0], [0, 0, 0, 1000]]), np.array([1, -1])),
+    ),
+    "leaf": (lambda path: read_leaf([path]), leaf(), {"a": ([[0.5] * 4, [1] * 4], [0, 1])}),
+    "csv": (
+        lambda path: read_numbers(path, 3),
+        b"1,2,3\n4,5,6.5\n",
+        np.array([[1, 2, 3], [4, 5, 6.5]]),
+    ),
+    "table": (
+        lambda path: read_table(path, ("a",)).to_dict("list"),
+        b"a,b\n1,x\n2,y\n",
+        {"a": [1, 2]},
+    ),
+    "parquet": (lambda path: read_table(path, ("a",)).to_dict("list"), parquet(), {"a": [1, 2]}),
+    "tar": (read_role_files, tarred(), {"PLAY_ROLE": "Hello"}),
     "moby": (
         lambda path: read_moby([path]),
         b"\tA PLAY\n\n\tDRAMATIS PERSONAE\n\nACT I\nTOM\tHello,\n\tyou.\n",
+        {"A PLAY: TOM": "Hello,\nyou."},
     ),
 }
 
 
+def same_kind(value: Any, expected: Any) -> bool:
+    """Say whether a value is like the expected one but for the rows it has, their number and names."""
+    if type(value) is not type(expected):
+        return False
+    if isinstance(value, dict):
+        like = next(iter(expected.values()))
+        return all(isinstance(name, str) and same_kind(each, like) for name, each in value.items())
+    if isinstance(value, tuple):
+        return len({*map(len, value)}) == 1 and all(map(same_kind, value, expected))
+    if isinstance(value, np.ndarray):
+        return (value.dtype, value.shape[1:]) == (expected.dtype, expected.shape[1:])
+    return True
+
+
 @pytest.mark.parametrize("kind", READERS)
 def test_each_reader_reads_its_format(kind: str, tmp_path: Path) -> None:
-    read, content = READERS[kind]
+    read, content, expected = READERS[kind]
     path = tmp_path / "file"
     path.write_bytes(content)
-    assert read(path) is not None
+    np.testing.assert_equal(read(path), expected)
+    assert same_kind(read(path), expected)
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "message"),
+    [
+        (lambda path: read_numbers(path, 3), b"1,2\n4,5\n", "2 columns, expected 3"),
+        (lambda path: read_numbers(path, 3), b"1,2,3,4\n", "4 columns, expected 3"),
+        (
+            lambda path: read_leaf([path]),
+            leaf().replace(b"[0, 1]", b"[0]"),
+            "user 'a' has no lists x and y of one length",
+        ),
+    ],
+)
+def test_rows_of_another_size_are_refused(
+    read: Callable[[Path], Any], content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "file")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
@@ -111,7 +165,7 @@ def test_no_bytes_make_a_reader_raise_anything_but_a_data_error(
     record_property: Callable[[str, int], None],
 ) -> None:
     record_property("trials", count)
-    read, content = READERS[kind]
+    read, content, expected = READERS[kind]
     path = tmp_path / "file"
 
     @settings(FUZZ, max_examples=count, database=None)
@@ -131,10 +185,11 @@ def test_no_bytes_make_a_reader_raise_anything_but_a_data_error(
             }
             path.write_bytes(content[:at] + rest[how])
         try:
-            read(path)
+            value = read(path)
         except DataError as error:
             text = str(error)
         else:
+            assert same_kind(value, expected)
             return
         assert "\n" not in text
         assert str(path) in text
