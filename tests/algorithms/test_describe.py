@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from wording import one_line
 
 from fedcore.algorithms import example
 from fedcore.base.errors import SpecError
@@ -163,7 +164,7 @@ def test_wrong_names_are_one_line(arguments: list[str], message: str) -> None:
     error = CliRunner().invoke(app, arguments).exception
     assert isinstance(error, SpecError)
     assert message in str(error)
-    assert "\n" not in str(error)
+    one_line(error)
 
 
 @pytest.mark.parametrize(

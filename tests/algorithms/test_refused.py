@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.spec import parse
@@ -39,4 +40,4 @@ def test_one_line(
     with pytest.raises(SpecError) as caught:
         parse(spec)
     assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)

@@ -96,17 +96,15 @@ def test_completion_outside_of_a_checkout_is_silent(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script(shell: str) -> None:
-    process = subprocess.run(
-        [FEDCORE, "--show-completion"],
-        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = subprocess.run(
+        [FEDCORE, "--show-completion", shell], env=variables, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"_FEDCORE_COMPLETE=complete_{shell}" in shown
     script = subprocess.run(
         [FEDCORE], env=os.environ | {"_FEDCORE_COMPLETE": f"source_{shell}"}, capture_output=True, text=True
     ).stdout
-    assert "_FEDCORE_COMPLETE" in script, process.stderr
+    assert script.strip() == shown.strip()
 
 
 def in_a_terminal(**environment: str) -> str:

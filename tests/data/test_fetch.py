@@ -22,6 +22,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from faulty_server import Served, serving
+from wording import one_line
 
 from fedcore.base.errors import DataError
 from fedcore.data import Source
@@ -254,7 +255,7 @@ def test_nothing_to_be_had_is_one_line_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         get(declare(toy(), how="ask the librarian"), Source(tmp_path / "data", offline=True))
     text = str(raised.value)
-    assert "\n" not in text
+    one_line(text)
     assert text.startswith("toy (full): cannot get toy.txt: not in the cache; ask the librarian")
     with pytest.raises(DataError, match=r"no edition 'ful' .did you mean 'full'"):
         fetch.obtain(declare(toy()), "ful", Source(tmp_path))
@@ -288,7 +289,7 @@ def test_a_faulty_server_gives_one_clear_line_and_the_next_address_is_tried(
     urls = (f"{server.url}/a/toy.txt", f"{server.url}/b/toy.txt")
     with pytest.raises(DataError, match=message) as raised:
         get(declare(toy("toys/toy.txt", Form("toy.txt", urls=urls[:1]))), Source(tmp_path / "a"))
-    assert "\n" not in str(raised.value)
+    one_line(raised.value)
     server.faults["a/toy.txt"] = [fault] * 2
     path = get(declare(toy("toys/toy.txt", Form("toy.txt", urls=urls))), Source(tmp_path / "b"))
     assert path.read_bytes() == TEXT

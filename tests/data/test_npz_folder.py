@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from wording import one_line
 
 from fedcore.base.errors import DataError
 from fedcore.data import Dataset, Source
@@ -110,7 +111,7 @@ def test_a_mistake_is_named_with_its_file(folder: Path, name: str, x: Any, y: An
     write(folder, name, x, y)
     with pytest.raises(DataError, match=message) as raised:
         load(folder)
-    assert "\n" not in str(raised.value)
+    one_line(raised.value)
 
 
 def test_a_test_file_that_is_a_client_s_too_is_refused(folder: Path) -> None:

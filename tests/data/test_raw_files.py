@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 import torch
 from test_datasets import groups, load
+from wording import one_line
 
 from fedcore.base.errors import DataError, MissingPackage
 from fedcore.data import Source
@@ -68,12 +69,6 @@ def table(**columns: Any) -> bytes:
     return pd.DataFrame(columns).to_csv(index=False).encode()
 
 
-def one_line(error: pytest.ExceptionInfo[DataError]) -> str:
-    text = str(error.value)
-    assert "\n" not in text
-    return text
-
-
 # -- GloVe -------------------------------------------------------------------------------------------------
 
 WORDS = ("the", ",", "caf\u00e9", "\u0085", "n't")
@@ -115,7 +110,7 @@ def test_word_vectors_of_another_shape_are_refused_in_one_line(handed: Handed, c
     source = handed(glove, "top40000", {"top40000.txt": content})
     with pytest.raises(DataError, match=r"top40000\.txt: expected a word and 50 numbers a line") as error:
         glove.vectors("top40000", source)
-    one_line(error)
+    one_line(error.value)
 
 
 # -- MobileNetV2 -------------------------------------------------------------------------------------------
@@ -152,7 +147,7 @@ def test_a_file_that_is_no_state_dict_is_refused_in_one_line(handed: Handed) -> 
         source = handed(mobilenetv2, "full", {"b0353104.pth": content})
         with pytest.raises(DataError, match=r"b0353104\.pth: not a torch state_dict \(\w+\)") as error:
             mobilenetv2.weights("full", source)
-        one_line(error)
+        one_line(error.value)
 
 
 # -- FEMNIST -----------------------------------------------------------------------------------------------
@@ -214,8 +209,8 @@ def test_without_leaf_s_files_the_message_says_how_to_get_them(tmp_path: Path) -
     (folder / "test" / "all_data_0.json").unlink()
     with pytest.raises(DataError, match="no train and test json files") as error:
         load("femnist", source, edition="full")
-    assert one_line(error).startswith(f"{folder}: ")
-    assert one_line(error).endswith(femnist.DECLARATION.edition("full").how)
+    assert one_line(error.value).startswith(f"{folder}: ")
+    assert one_line(error.value).endswith(femnist.DECLARATION.edition("full").how)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +235,7 @@ def test_wrong_images_and_labels_are_named_by_their_folder(
     source, folder = in_leaf_s_folder(tmp_path, train=users)
     with pytest.raises(DataError, match=message) as error:
         femnist.pixels("full", source)
-    assert one_line(error).startswith(f"{folder / 'train'}: ")
+    assert one_line(error.value).startswith(f"{folder / 'train'}: ")
 
 
 # -- Shakespeare -------------------------------------------------------------------------------------------
@@ -288,7 +283,7 @@ def test_a_role_that_says_too_little_is_said(handed: Handed) -> None:
     source = handed(shakespeare, "full", {"by_play_and_character.tar": packed({"HAMLET_ANN": "Ay."})})
     with pytest.raises(DataError, match="shakespeare: no role says more than 80 characters") as error:
         load("shakespeare", source, edition="full")
-    one_line(error)
+    one_line(error.value)
 
 
 def test_the_moby_text_s_roles_and_plays_are_counted(handed: Handed) -> None:
@@ -309,7 +304,7 @@ def test_tensorflow_federated_s_two_parts_of_a_role_are_joined(
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingPackage, match=r"_train\.h5: needs the package h5py") as error:
         shakespeare.texts("tff", source)
-    one_line(error)
+    one_line(error.value)
     monkeypatch.setitem(sys.modules, "h5py", SimpleNamespace(File=archive))
     texts = {role: spoken(text) for role, text in shakespeare.texts("tff", source).items()}
     assert texts == {"PLAY_TOM": "First second third", "PLAY_ANN": "Ay", "PLAY_BOB": "No"}
@@ -343,7 +338,7 @@ def test_a_sample_of_another_length_is_refused(handed: Handed, x: str, y: str) -
     source = handed(shakespeare, "leaf", contents)
     with pytest.raises(DataError, match=r"test_9\.json: expected 80 characters and the next one") as error:
         load("shakespeare", source, edition="leaf")
-    one_line(error)
+    one_line(error.value)
 
 
 # -- Sent140 -----------------------------------------------------------------------------------------------
@@ -411,7 +406,7 @@ def test_users_with_few_messages_are_left_out_and_too_few_users_are_said(
     assert (len(data.train), len(data.test), len(data.group_names)) == (2, 2, 2)
     with pytest.raises(DataError, match="sent140: 0 users have 3 messages, expected 2 or more") as error:
         load("sent140", source, **options, min_messages=3)
-    one_line(error)
+    one_line(error.value)
 
 
 def test_words_that_mean_missing_elsewhere_are_words_here(handed: Handed) -> None:
@@ -424,7 +419,7 @@ def test_a_polarity_that_nobody_gives_is_refused(handed: Handed) -> None:
     source = handed(sent140, "manual", {"manual.2009.06.14.csv": messages(*ROWS, (1, "cy", "hm"))})
     with pytest.raises(DataError, match=r"06\.14\.csv: a polarity is none of 0, 2, 4") as error:
         sent140.messages("manual", source)
-    one_line(error)
+    one_line(error.value)
 
 
 def test_leaf_s_messages_are_read_by_their_place(handed: Handed) -> None:
@@ -437,7 +432,7 @@ def test_leaf_s_messages_are_read_by_their_place(handed: Handed) -> None:
         source = handed(sent140, "leaf_test", {"test_9.json": leaf({"ann": wrong})})
         with pytest.raises(DataError, match=r"test_9\.json: expected x = \[id, date, query, user, text") as e:
             sent140.messages("leaf_test", source)
-        one_line(e)
+        one_line(e.value)
 
 
 # -- eICU --------------------------------------------------------------------------------------------------
@@ -482,7 +477,7 @@ def test_an_outcome_that_is_no_whole_number_is_refused(handed: Handed) -> None:
     source = handed(eicu, "cohort", cohort(label=(0.5, 0, 0)))
     with pytest.raises(DataError, match=r"_outc\.parquet: 0\.5 in row 0, expected whole numbers") as error:
         eicu.stays("cohort", source)
-    one_line(error)
+    one_line(error.value)
 
 
 def hospitals(status: Sequence[str | None] = ("Alive", "Expired", "Alive", None)) -> dict[str, bytes]:
@@ -541,4 +536,4 @@ def test_tables_without_a_known_outcome_are_refused(handed: Handed) -> None:
     source = handed(eicu, "hospitals", hospitals(status=["", "Gone", None, None]))
     with pytest.raises(DataError, match="eicu: the tables have no stay in common") as error:
         eicu.stays("hospitals", source)
-    one_line(error)
+    one_line(error.value)

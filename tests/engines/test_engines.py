@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from engine_cases import MODELS, specification
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.engines import Batch, BoundTerm, problem
@@ -90,7 +91,7 @@ def test_an_engine_that_cannot_says_who_can(engine: str) -> None:
     expected = f"engine: '{engine}' does not support the model 'lstm'; autograd can"
     with pytest.raises(SpecError, match=expected) as caught:
         prepare(parse({**SEQUENCES, "engine": engine}), Settings(device="cpu"))
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
     assert prepare(parse(SEQUENCES), Settings(device="cpu"))[0].engine.name == "autograd"
 
 

@@ -84,9 +84,12 @@ def test_the_trunk_is_computed_once(tmp_path: Path) -> None:
 
 
 def test_images_are_enlarged() -> None:
-    model, x = untrained(resize=64), torch.zeros(1, 3, 32, 32)
+    x = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     p = {name: torch.as_tensor(array, dtype=torch.float32) for name, array in arrays().items()}
-    assert model.trunk(p, x).shape == (1, 160, 2, 2)
+    enlarged = torch.nn.functional.interpolate(x, (64, 64), mode="bilinear")
+    output = untrained(resize=64).trunk(p, x)
+    assert output.shape == (1, 160, 2, 2)
+    torch.testing.assert_close(output, untrained().trunk(p, enlarged))
 
 
 def test_stored_weights_by_path(tmp_path: Path) -> None:

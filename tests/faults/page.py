@@ -286,7 +286,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "A data file is damaged",
-            "cut short or a bit flipped, in five formats and four packings",
+            "cut short or a bit flipped, in four packings",
             "One line, or the right values; never wrong ones.",
             f"{FUZZ}::test_a_damaged_file_with_a_known_checksum_is_never_believed",
         ),

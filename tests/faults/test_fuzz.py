@@ -10,10 +10,8 @@ import copy
 import gzip
 import hashlib
 import io
-import json
 import lzma
-import pickle
-import struct
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wording import one_line
 
 from fedcore.base.errors import DataError, FedcoreError, SpecError
 from fedcore.data import Source
@@ -116,11 +115,10 @@ HOW = st.sampled_from(["remove", "replace", "replace", "rename", "add"])
 
 def refused_in_words(error: FedcoreError, path: tuple[Any, ...]) -> None:
     """An error is one line, and names the key, or the one that holds it."""
-    text = str(error)
-    assert "\n" not in text
+    text = one_line(str(error).replace(r"c\n\x00", "c"))  # as JUNK has it
     assert len(text) < 2000, text
     named = [str(part) for part in path if not isinstance(part, int)]
-    assert any(part and part in text for part in named[-3:]) or len(path) == 1, (text, path)
+    assert any(part and part in text for part in named[-3:]), (text, path)
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.slow)])
@@ -131,6 +129,7 @@ def test_mutated_parameters_are_refused_in_one_line_or_valid(
     record_property("trials", count)
     config = yaml.safe_load((ROOT / "params.yaml").read_text())
     places = list(paths(config))
+    refused: list[tuple[Any, ...]] = []
 
     @examples(count)
     @given(st.sampled_from(places), HOW, st.sampled_from(JUNK), st.sampled_from(KEYS))
@@ -140,8 +139,10 @@ def test_mutated_parameters_are_refused_in_one_line_or_valid(
             load(changed)
         except SpecError as error:
             refused_in_words(error, where)
+            refused.append(where)
 
     check()
+    assert len(refused) > count // 3
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(5000, marks=pytest.mark.slow)])
@@ -151,6 +152,7 @@ def test_mutated_specifications_are_refused_in_one_line_or_valid(
 ) -> None:
     record_property("trials", count)
     places = [(spec, path) for spec in SPECS for path in paths(spec)]
+    refused: list[tuple[Any, ...]] = []
 
     @examples(count)
     @given(st.sampled_from(places), HOW, st.sampled_from(JUNK), st.sampled_from(KEYS))
@@ -161,11 +163,13 @@ def test_mutated_specifications_are_refused_in_one_line_or_valid(
             parsed = parse(changed)
         except SpecError as error:
             refused_in_words(error, where)
+            refused.append(where)
         else:
             again = parse(parsed.resolved())
             assert again.sha256() == parsed.sha256()
 
     check()
+    assert len(refused) > count // 2
 
 
 INNER = ("scales", "demo", "papers", "fedomw", "datasets", "usps")
@@ -205,34 +209,12 @@ def test_a_key_beyond_use_is_named() -> None:
         parse(spec)
 
 
-def idx() -> bytes:
-    return b"\x00\x00\x08\x03" + struct.pack(">3I", 4, 5, 5) + bytes(range(100))
-
-
-def batch() -> bytes:
-    pixels = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
-    return pickle.dumps({b"data": pixels, b"labels": [3, 4]}, 2)
-
-
-def leaf() -> bytes:
-    return json.dumps(
-        {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[0.5] * 9], "y": [1]}}}
-    ).encode()
-
-
 def npz() -> bytes:
     out = io.BytesIO()
     np.savez_compressed(out, x=np.arange(60.0).reshape(20, 3), y=np.arange(20))
     return out.getvalue()
 
 
-FORMATS = {
-    "idx": idx(),
-    "cifar": batch(),
-    "leaf": leaf(),
-    "libsvm": b"1 1:0.5 3:-2\n-1 4:1e3\n" * 9,
-    "npz": npz(),
-}
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
@@ -241,19 +223,28 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
 def test_a_damaged_file_with_a_known_checksum_is_never_believed(
-    kind: str, count: int, tmp_path: Path, record_property: Callable[[str, int], None]
+    count: int, tmp_path: Path, record_property: Callable[[str, int], None]
 ) -> None:
     record_property("trials", count)
-    plain = FORMATS[kind]
-    file = File(f"toy/{kind}", hashlib.sha256(plain).hexdigest(), len(plain))
+    plain = npz()
+    file = File("toy/rows.npz", hashlib.sha256(plain).hexdigest(), len(plain))
     declaration = Declaration(
         "toy", "Toy", (), "", "", True, "", 2, {"full": Edition("real", "toy", (file,))}
     )
     trial = iter(range(10**6))
+    reasons: list[re.Match[str] | None] = []
+
+    def obtained(folder: Path, content: bytes, suffix: str) -> Path:
+        (folder / "mirror").mkdir(parents=True)
+        (folder / "mirror" / f"rows.npz{suffix}").write_bytes(content)
+        source = Source(folder / "data", str(folder / "mirror"), offline=True)
+        return fetch.obtain(declaration, "full", source)["rows.npz"]
+
+    for suffix, pack in PACKERS.items():
+        assert obtained(tmp_path / f"sound{suffix}", pack(plain), suffix).read_bytes() == plain
 
     @examples(count)
     @given(
@@ -269,16 +260,15 @@ def test_a_damaged_file_with_a_known_checksum_is_never_believed(
             packed[:at] if how == "cut" else packed[:at] + bytes([packed[at] ^ 1 << bit]) + packed[at + 1 :]
         )
         folder = tmp_path / str(next(trial))
-        (folder / "mirror").mkdir(parents=True)
-        (folder / "mirror" / f"{kind}{suffix}").write_bytes(damaged)
-        source = Source(folder / "data", str(folder / "mirror"), offline=True)
         try:
-            (got,) = fetch.obtain(declaration, "full", source).values()
+            got = obtained(folder, damaged, suffix)
         except DataError as error:
-            refused_in_words(error, (kind,))
-            left = list((folder / "data").rglob(kind))
+            refused_in_words(error, ("rows.npz",))
+            reasons.append(re.search(r"damaged or truncated \(|sha256 of the content is ", str(error)))
+            assert not list((folder / "data").rglob("rows.npz"))
         else:
-            left = [got]
-        assert all(path.read_bytes() == plain for path in left)
+            assert got.read_bytes() == plain
 
     check()
+    assert len(reasons) > count // 2
+    assert all(reasons)

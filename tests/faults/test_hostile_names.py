@@ -7,7 +7,6 @@ import io
 import json
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -94,9 +93,10 @@ def test_one_function_prints_what_comes_from_elsewhere() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_what_is_printed_holds_no_control_character(name: str) -> None:
-    for text in (plain(f"a{name}b"), str(FedcoreError(f"a{name}b")), str(FedcoreError(FedcoreError(name)))):
-        assert text.isprintable()
-        assert ascii(name)[1:3] in text
+    escaped = ascii(name)[1:-1]
+    assert escaped.isprintable()
+    assert plain(f"a{name}b") == str(FedcoreError(f"a{name}b")) == f"a{escaped}b"
+    assert str(FedcoreError(FedcoreError(name))) == escaped
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +254,6 @@ def test_a_password_of_a_mirror_is_in_no_command_of_the_workflow(monkeypatch: py
     assert os.environ["FEDCORE_MIRROR"] == SECRET, "commands read it there"
 
 
-@pytest.mark.skipif(shutil.which("fedcore") is None, reason="fedcore is not installed")
 def test_a_password_given_to_a_command_is_not_shown_by_it(tmp_path: Path) -> None:
     arguments = ("data", "verify", "mnist", "--root", "none")
-    fedcore(*arguments, folder=tmp_path, FEDCORE_MIRROR=SECRET)
+    assert "https://***@mirror.invalid" in fedcore(*arguments, folder=tmp_path, FEDCORE_MIRROR=SECRET).stdout

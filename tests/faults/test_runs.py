@@ -60,11 +60,13 @@ class Batch:
     def contents(self, name: str = "run") -> list[bytes]:
         return [(out / file).read_bytes() for out in self.runs(name) for file in FILES]
 
-    def child(self, prepare: Callable[[], object] = lambda: None, stall: float = 0.0) -> ForkProcess:
+    def child(
+        self, prepare: Callable[[], object] = lambda: None, stall: float = 0.0, said: Path | None = None
+    ) -> ForkProcess:
         """Execute the batch in a process of its own, with a checkpoint after each round."""
 
         def work() -> None:
-            sys.stderr = self.said.open("w", buffering=1)
+            sys.stderr = (said or self.said).open("w", buffering=1)
             os.dup2(sys.stderr.fileno(), 2)
             prepare()
             os._exit(3 if self.execute(stall=stall, checkpoint_seconds=0.0) else 0)
@@ -285,14 +287,17 @@ def test_two_processes_on_one_folder(
     count: int, runs: Batch, record_property: Callable[[str, int], None]
 ) -> None:
     record_property("trials", count)
+    said = [runs.folder / f"said{number}.txt" for number in range(2)]
+    told = 0
     for _ in range(count):
         shutil.rmtree(runs.folder / "run", ignore_errors=True)
-        first = runs.child()
-        second = runs.child()
+        first, second = (runs.child(said=path) for path in said)
         first.join()
         second.join()
         assert (first.exitcode, second.exitcode) == (0, 0)
+        told += any("another process works here" in path.read_text() for path in said)
         runs.completes()
+    assert told > count // 2, "most were at one run at the same time"
 
 
 def test_a_folder_is_held_by_one_process_and_given_up_by_a_dead_one(

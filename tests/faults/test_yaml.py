@@ -17,10 +17,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wording import one_line
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, FedcoreError, SpecError
-from fedcore.base.files import sha256_file
+from fedcore.base.files import digest, sha256_file
 from fedcore.cli.test import _option
 from fedcore.data import Dataset, Rows
 from fedcore.execution.batch import orders
@@ -164,7 +165,7 @@ def test_an_option_on_the_command_line_is_one_line() -> None:
     assert _option("lr=1e-3") == ("lr", 0.001)
     with pytest.raises(SpecError, match="--set lr: line 1: not valid YAML") as caught:
         _option("lr=[")
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
 
 
 def put(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -211,7 +212,7 @@ def test_a_word_is_no_number(key: str, word: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text((tmp_path / "s.yaml").read_text().replace(f"{key}: 7", f"{key}: {word}"))
     with pytest.raises(SpecError, match=f"s.yaml: training.{key}") as caught:
         load(tmp_path / "s.yaml")
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def trials(quick: int, slow: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("count", [quick, pytest.param(slow, marks=pytest.mark.slow)])
 
 
-def one_line(said: str, path: Path) -> None:
+def names_its_file(said: str, path: Path) -> None:
     assert said.isprintable()
     assert len(said) < 1500
     assert said.startswith(f"{path}: ")
@@ -439,7 +440,7 @@ def fuzz(count: int, text: str, path: Path, read: Callable[[Path], object]) -> N
             read(path)
         except SpecError as error:
             refused += 1
-            one_line(str(error), path)
+            names_its_file(str(error), path)
 
     check()
     assert refused > count // 2
@@ -515,10 +516,15 @@ def test_wrong_row_lists_are_one_line(text: str, tmp_path: Path) -> None:
 def test_deep_files_of_results_are_told(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
+    (run / "spec.yaml").write_text("a: 1\n")
+    (run / "summary.json").write_text('{"status": "completed"}')
+    files = {file: sha256_file(run / file) for file in ("spec.yaml", "summary.json")}
     for other in ("provenance.json", "timing.json"):
-        (run / other).write_text(json.dumps(sealed({"files": {}, "spec_sha256": "0"})))
+        (run / other).write_text(json.dumps(sealed({"files": files, "spec_sha256": digest({"a": 1})})))
+    assert not check(tmp_path).problems
     (run / name).write_text(DEEP)
-    (run / "spec.yaml").write_text("1: a\nb: [2024-01-01]\n")
-    assert all("\n" not in str(problem) for problem in check(tmp_path).problems)
-    assert check(tmp_path).problems
-    survey(tmp_path)
+    problems = [str(problem) for problem in check(tmp_path).problems]
+    assert len(problems) == (0 if name == ".progress.json" else 1)
+    assert all(f"{run}: {name} is " in problem and "\n" not in problem for problem in problems)
+    (status,) = survey(tmp_path)
+    assert status.state == ("stale" if name == "summary.json" else "done")

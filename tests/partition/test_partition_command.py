@@ -13,6 +13,7 @@ import yaml
 from matplotlib.collections import PathCollection
 from matplotlib.patches import Rectangle, StepPatch
 from typer.testing import CliRunner
+from wording import one_line
 
 from fedcore.base.errors import FedcoreError
 from fedcore.cli.run import partition
@@ -90,7 +91,7 @@ def test_refuses_bad_input(
     with pytest.raises(FedcoreError) as caught:
         run(spec, tmp_path, "out")
     assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
     assert not (tmp_path / "out").exists()
 
 

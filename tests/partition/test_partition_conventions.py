@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from partition_toys import covers_once, equal, rows_of, split_data, toy_data
+from wording import one_line
 
 from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.partitions import draw_dirichlet, integers
@@ -368,7 +369,7 @@ def test_faults_are_one_line(name: str, options: dict[str, Any], message: str) -
     with pytest.raises(FedcoreError) as caught:
         split_data(toy_data(BALANCED), name, **options)
     assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
 
 
 @pytest.mark.parametrize("more", [{}, {"validation": 0.2, "validation_from": "pool"}])

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from partition_toys import split_data, toy_data
+from wording import one_line
 
 from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.base.registry import Plugin
@@ -172,7 +173,7 @@ def test_any_number_that_is_changed_is_noticed(
         assert arrays[name].tolist() == before.tolist()
     else:
         assert message.startswith(f"{path}: ")
-        assert "\n" not in message
+        one_line(message)
 
 
 @pytest.mark.parametrize("command", ["partition", "run"])
@@ -237,6 +238,7 @@ def test_weights_beyond_the_range_of_numbers_are_refused() -> None:
 
 
 def test_a_name_with_dollars_is_drawn_as_it_is(tmp_path: Path) -> None:
-    figure = draw(np.ones((2, 2), np.int64), "of t/price$1^_$x.csv", "note $^$")
+    title, note = "of t/price$1^_$x.csv", "note $^$"
+    figure = draw(np.ones((2, 2), np.int64), title, note)
     write(figure, tmp_path / "x")
-    assert (tmp_path / "x.svg").exists()
+    assert {title, note} <= set(re.findall("<!-- (.*) -->", (tmp_path / "x.svg").read_text()))

@@ -19,6 +19,7 @@ import typer
 import yaml
 from pretended import finish
 from project import HOME, parameters, seal
+from wording import one_line
 
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.options import validate
@@ -742,7 +743,7 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
 def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=f"^{FILE}: .*{said}") as refused:
         made(changes)
-    assert "\n" not in str(refused.value)
+    one_line(refused.value)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from project import parameters, seal, seal_partition
+from wording import one_line
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import canonical_json, sha256_text
@@ -183,4 +184,4 @@ def test_wrong_types_below_a_right_seal_are_one_line(
     seal(path.parent, run.spec)
     with pytest.raises(DataError, match=said) as refused:
         RunFacts(run, tmp_path).table("history.csv")
-    assert "\n" not in str(refused.value)
+    one_line(refused.value)

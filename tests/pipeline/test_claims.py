@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
@@ -843,4 +844,4 @@ def test_a_wrong_ledger_is_refused_in_one_line(tmp_path: Path, old: str, new: st
     message = str(refused.value)
     assert said in message
     assert str(path) in message
-    assert "\n" not in message
+    one_line(message)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from project import HOME, Project, parameters
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
@@ -73,7 +74,7 @@ def test_a_wrong_wish_is_one_line(
     with pytest.raises(SpecError) as caught:
         algorithms(parameters())
     assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    one_line(caught.value)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from project import HOME
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json, sha256_text
@@ -90,7 +91,7 @@ def test_what_is_not_there_is_one_line(
     with pytest.raises(SpecError) as refused:
         cell_facts(catalogue, report, row, column)
     assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+    one_line(refused.value)
 
 
 def test_a_folder_without_git_has_no_commit(tmp_path: Path) -> None:

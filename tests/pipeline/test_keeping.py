@@ -17,6 +17,7 @@ from PIL import Image
 from pretended import catalogue, finish
 from project import HOME, parameters
 from typer.testing import CliRunner, Result
+from wording import one_line
 
 from fedcore.base.errors import FedcoreError
 from pipeline.__main__ import app
@@ -47,7 +48,7 @@ def refused(*arguments: str) -> str:
     """Return the one line with which a command refuses its work."""
     error = call(*arguments).exception
     assert isinstance(error, FedcoreError)
-    assert "\n" not in str(error)
+    one_line(error)
     return str(error)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from project import HOME
 from typer.testing import CliRunner
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.cli.main import app
@@ -77,7 +78,7 @@ def test_any_other_name_is_one_line_with_names_to_paste(catalogue: Catalogue, ty
     shown = typed or "''"
     assert str(refused.value).startswith(f"{shown}: no such ")
     assert near in str(refused.value)
-    assert "\n" not in str(refused.value)
+    one_line(refused.value)
 
 
 @pytest.mark.parametrize("command", ["explain --row a --column b", "runs", "readings", "report", "cost"])

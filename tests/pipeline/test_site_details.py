@@ -16,6 +16,7 @@ import pytest
 from pretended import finish
 from project import HOME, parameters
 from rich.console import Console
+from wording import one_line
 
 from fedcore.base.errors import FedcoreError
 from fedcore.base.registry import plugins
@@ -116,7 +117,7 @@ def test_a_file_of_wrong_types_is_named_in_one_line(
         build(CONFIG, tmp_path)
     assert str(refused.value).startswith(f"{path}")
     assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    one_line(refused.value)
 
 
 @pytest.mark.parametrize("final", [{"test_accuracy": "high"}, [0.5], "0.5"])

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from pretended import finish
 from project import HOME, Project, parameters
+from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
@@ -300,7 +301,7 @@ def test_a_wrong_study_is_one_line_with_file_and_key(changes: dict[str, Any], ex
     with pytest.raises(SpecError) as error:
         _ = made(changes).index
     assert str(error.value).startswith(expected), str(error.value)
-    assert "\n" not in str(error.value)
+    one_line(error.value)
 
 
 def test_studies_are_read_from_their_folder_and_from_files_elsewhere(tmp_path: Path) -> None:
