@@ -88,6 +88,8 @@ def _rows(path: Path, arrays: dict[str, NDArray[Any]], name: str, who: str = "",
     """Return a list of whole numbers; any other value is refused, with the client that has it, if any."""
     array = arrays[name]
     if array.ndim == 1 and array.dtype.kind in "iu":
+        if (largest := int(array.max(initial=0))) >= 2**63:
+            raise DataError(f"{path}: {name}: got {largest}, expected whole numbers below 2**63")
         return array.astype(np.int64)
     numbers = array.ravel() if array.dtype.kind == "f" else np.zeros(0)
     place = int(np.argmax(numbers % 1 != 0)) if len(numbers) else 0
