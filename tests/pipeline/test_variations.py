@@ -26,7 +26,7 @@ VARIED = [
 ]
 IID = ("partition.alpha", 1000.0)
 FIFTH, TWICE = ("partition.clients", 10), ("partition.clients", 100)  # of 50
-NAMED = {
+NAMED: Mapping[str, Mapping[str, tuple[str, object]]] = {
     "comfed": {
         "fedavg_iid": IID,
         "prox_yogi_1": ("algorithm.momentum_in_local", 0.1),
