@@ -242,7 +242,10 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     costs = relative_costs(complete_runs, benchmark.base)
     at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
     tried = [
-        (cell[0], trial.diverged > 0) for cell, trials in plan.measured(TRIALS).items() for trial in trials
+        (cell[0], trial.diverged > 0)
+        for cell, trials in plan.measured(TRIALS).items()
+        if len(trials) == (plan.params.tune.trials or len(trials))
+        for trial in trials
     ]
     trial_scores = pd.DataFrame(tried, columns=["method", "diverged"])
     diverged = [frame.groupby("method")["diverged"].mean() for frame in (trial_scores, run_scores)]

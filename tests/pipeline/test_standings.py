@@ -73,15 +73,19 @@ def test_a_range_is_too_narrow_if_more_than_a_quarter_of_four_values_lie_at_an_e
 
 
 def test_few_trials_are_four_and_costs_are_means_of_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On MNIST FedAvg sends 2 and FedProx 8, elsewhere both 1."""
+    """On MNIST FedAvg sends 2 and FedProx 8, elsewhere both 1. Trials that lack others count as not tried."""
+    tried = {
+        CELL: tuple(Trial(int(n == 0), 70.0, n) for n in range(4)),
+        ("fedavg", "a1a-s"): (Trial(1, 10.0, 0),),
+    }
     worth = pd.DataFrame([[*range(8)]], index=["fedavg"], columns=range(1, 9))
     monkeypatch.setattr(standings, "expected", lambda plan: worth)
-    monkeypatch.setattr(Plan, "measured", lambda plan, stage: {})
+    monkeypatch.setattr(Plan, "measured", lambda plan, stage: tried)
     runs = lines(planned(), of_sets).assign(diverged=False)
     runs.loc[runs["dataset"] == "mnist", "traffic"] = 2.0
     runs.loc[(runs["dataset"] == "mnist") & (runs["method"] == "fedprox"), "traffic"] = 8.0
     frame = board(planned(), runs).set_index("row")
-    assert [*frame.loc["fedavg", ["few", "all"]]] == [3, 7]
+    assert [*frame.loc["fedavg", ["few", "all", "gone"]]] == [3, 7, "25%, 0%"]
     assert frame.loc["fedprox", "traffic"] == (8 / 2 + 1 + 1) / 3
 
 
