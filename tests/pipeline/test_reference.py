@@ -143,8 +143,11 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
         last = kept_runs.read_histories(path).groupby("run").tail(1).set_index("run").sort_index()
         stated = runs.loc[last.index]
         assert (last["round"] == stated["rounds"]).all()
+        ended = stated["status"] != "diverged"  # a server's state can be infinite where the model is finite
+        assert ended.mean() > 0.5
         for name in {*last} & {*stated} - {"processor"}:
-            pd.testing.assert_series_equal(last[name], stated[name], check_dtype=False, rtol=TOLERANCE)
+            held = last[name].where(ended)
+            pd.testing.assert_series_equal(held, stated[name], check_dtype=False, rtol=TOLERANCE)
 
 
 def test_hours_on_one_core_leave_out_runs_of_a_gpu(tmp_path: Path) -> None:
