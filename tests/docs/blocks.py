@@ -60,7 +60,8 @@ FOLDERS = (
 SKIPPED = "Not executed by the tests"
 OUTPUT, SLOW, ANY = "Output", "<!-- slow -->", "..."
 FILE = re.compile(r"[\w./-]+\.\w+|[\w./-]*Snakefile")
-NUMBER = re.compile(r"(\d+\.\d+)(?!\d| s\b| minutes| hours)|\d+\.\d+")  # a group, but for a duration
+# A group, but for a duration or a deviation.
+NUMBER = re.compile(r"(?<!± )(?<![\d.])(\d+\.\d+)(?!\d| s\b| minutes| hours)|\d+\.\d+")
 SPREAD = 1.5
 SHIM = """#!/bin/sh
 # What a reader's `uv run` does, in the environment at hand.
@@ -224,7 +225,7 @@ def same(shown: str, printed: str) -> bool:
     """Whether an output is what is shown.
 
     A line `...` stands for any lines. Numbers with a point may differ by half, as some do between
-    machines, and durations at will.
+    machines; durations and standard deviations at will.
     """
     found = re.fullmatch("".join(map(_pattern, shown.splitlines())), _ended(printed))
     numbers = filter(None, NUMBER.findall(shown))

@@ -60,6 +60,8 @@ def test_a_page_does_what_it_says_to_its_end(page: Path, tmp_path: Path) -> None
         ("mean 0.97 of 3\n", "mean 97.00 of 3\n", False),
         ("...\nmean 1.25\n", "a\nmean 10.5\n", False),
         ("in 1.25 s, a 0.5\n", "in 60.5 s, a 0.6\n", True),
+        ("71.70 ± 0.26 %\n", "71.50 ± 1.86 %\n", True),
+        ("71.70 ± 0.26 %\n", "7.17 ± 0.26 %\n", False),
         ("mean 1.25 of 3\n", "mean 1.25 of 4\n", False),
     ],
 )
