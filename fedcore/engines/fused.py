@@ -5,12 +5,13 @@ alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are
 computed once a run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Task, Upload, analytic
-from fedcore.engines.train import batch_rows, batches, steps_per_pass
+from fedcore.engines.train import batches, batches_of, steps_per_pass
 from fedcore.models.dense import Dense
 
 
@@ -60,7 +61,7 @@ class Fused(analytic.Analytic):
         At each step the first layer is kept W + shift O + X^T A, with O the update rule's offset.
         """
         block, training, offset = task.block, task.training, task.direction.offset
-        x, n = block.x.flatten(1), len(block)
+        x = block.x.flatten(1)
         first, *others = self._layers(w)
         first_size = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
         sums = _sums(first, x)
@@ -69,20 +70,20 @@ class Fused(analytic.Analytic):
             gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
 
         drift = _Drift(task, w, first_size)
-        everything = torch.arange(n)
-        a = torch.zeros_like(sums)
-        coefficients = analytic.Layer(a, None, a, None, first.activation)
-        step = analytic.Backward([coefficients, *others], (), self.scratch)
-        drawn = batch_rows(n, training.batch_size, training.drop_last, task.rng)
-        for lr, batch in zip(task.rates, drawn, strict=False):
-            rows = everything if batch is None else batch
-            given = sums.index_select(0, rows)
+        a = sums.new_zeros(sums.shape)
+        step: Callable[..., None] = partial(_linear, a)
+        labels = torch.eye(sums.shape[1], dtype=w.dtype).index_select(0, block.y)
+        if others:
+            coefficients, labels = analytic.Layer(a, None, a, None, first.activation), block.y
+            step = analytic.Backward([coefficients, *others], (), self.scratch)
+        columns = [labels, sums, gram, *(() if offsets is None else (offsets,))]
+        drawn = batches_of(columns, training.batch_size, training.drop_last, task.rng)
+        for lr, (rows, wanted, given, near, *offset_sums) in zip(task.rates, drawn, strict=False):
             if drift.kept != 1:
                 given.mul_(drift.kept)
-            if offsets is not None:
-                given.add_(offsets.index_select(0, rows), alpha=drift.shift)
-            near, labels = gram.index_select(0, rows), block.y.index_select(0, rows)
-            step(near, labels, *drift.factors(lr), given, rows)
+            for values in offset_sums:
+                given.add_(values, alpha=drift.shift)
+            step(near, wanted, *drift.factors(lr), given, rows)
             if drift.pull:
                 a.mul_(1 - lr * drift.pull)
             drift.add(lr)
@@ -98,6 +99,16 @@ class Fused(analytic.Analytic):
         model, views = self.problem.model, self.problem.model.trainable.views(w)
         assert isinstance(model, Dense)
         return analytic.dense(model, views, views)
+
+
+def _linear(
+    a: Tensor, near: Tensor, one_hot: Tensor, keep: float, scale: float, given: Tensor, moved: Tensor
+) -> None:
+    """As ``Backward``, without hidden layers and with labels [batch, classes]: move coefficients ``a``."""
+    delta = torch.softmax(torch.addmm(given, near, a), 1).sub_(one_hot)
+    if keep != 1:
+        a.mul_(keep)
+    a.index_add_(0, moved, delta, alpha=scale / delta.shape[0])
 
 
 class _Drift:

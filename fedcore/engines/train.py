@@ -1,7 +1,7 @@
 """The local steps of one client: batches, the optimizer and its rates."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -22,11 +22,12 @@ def batch_rows(
 
     A pass's last, smaller batch is kept unless ``drop_last`` (and then only if the pass has another).
     """
-    whole, in_pass = _sizes(n, size, drop_last)
-    while whole == n:
-        yield None
-    while True:
-        yield from torch.from_numpy(rng.permutation(n)[:in_pass]).to(device).split(whole)
+    whole, _ = _sizes(n, size, drop_last)
+    for order in _orders(n, size, drop_last, rng):
+        if order is None:
+            yield None
+        else:
+            yield from order.to(device).split(whole)
 
 
 def batches(block: Block, size: Size, drop_last: bool, rng: np.random.Generator) -> Iterator[Pair]:
@@ -34,6 +35,22 @@ def batches(block: Block, size: Size, drop_last: bool, rng: np.random.Generator)
     x, y = block.x, block.y
     for rows in batch_rows(len(block), size, drop_last, rng, y.device):
         yield (x, y) if rows is None else (x.index_select(0, rows), y.index_select(0, rows))
+
+
+def batches_of(
+    columns: Sequence[Tensor], size: Size, drop_last: bool, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield such batches as indices of rows, and each of the ``columns`` [n, ...] there.
+
+    All are views of one copy a pass, which takes less time than a copy a batch and as much memory as they do.
+    """
+    n = len(columns[0])
+    whole, in_pass = _sizes(n, size, drop_last)
+    sizes = [min(whole, in_pass - at) for at in range(0, in_pass, whole or 1)] or [0]
+    for order in _orders(n, size, drop_last, rng):
+        rows = torch.arange(n) if order is None else order
+        taken = [rows, *(column.index_select(0, rows) for column in columns)]
+        yield from zip(*(values.split_with_sizes(sizes) for values in taken), strict=True)
 
 
 def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:
@@ -47,6 +64,13 @@ def rows_of_steps(n: int, size: Size, drop_last: bool, steps: int) -> int:
     whole, in_pass = _sizes(n, size, drop_last)
     passes, rest = divmod(steps, steps_per_pass(n, size, drop_last))
     return passes * in_pass + min(rest * whole, in_pass)
+
+
+def _orders(n: int, size: Size, drop_last: bool, rng: np.random.Generator) -> Iterator[Tensor | None]:
+    """Yield passes without end: the rows of each in the order taken, None for "all rows, in one batch"."""
+    whole, in_pass = _sizes(n, size, drop_last)
+    while True:
+        yield None if whole == n else torch.from_numpy(rng.permutation(n)[:in_pass])
 
 
 def _sizes(n: int, size: Size, drop_last: bool) -> tuple[int, int]:
