@@ -156,6 +156,17 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
+def laid_over(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Return a configuration with a file laid over it: of data/editions.yaml, the papers that it has.
+
+    It raises SpecError if the file can't be read.
+    """
+    changes, known = configuration(file), config.get("papers")
+    if file.parts[-2:] == EDITIONS.parts and isinstance(known, Mapping):
+        changes["papers"] = {key: value for key, value in changes.get("papers", {}).items() if key in known}
+    return overlay(config, changes)
+
+
 def _reduced(base: Mapping[str, Any], scale: ScaleParams, where: str, paper: str) -> PaperParams:
     where = f"{where}.papers.{paper}"
     changes = dict(scale.papers.get(paper, {}))

@@ -56,11 +56,12 @@ def evaluate(
 
     Example: fedcore evaluate fedomw --minutes 10
     """
-    chosen = list(dict.fromkeys(names or papers()))
-    for name in chosen:
-        if name not in papers():
-            raise SpecError(f"{name}: no such paper{suggestion(name, papers())}")
     catalogue = catalogue_of(PARAMS, REPRODUCTION, EDITIONS)
+    known = [name for name in papers() if name in catalogue.papers]
+    chosen = list(dict.fromkeys(names or known))
+    for name in chosen:
+        if name not in known:
+            raise SpecError(f"{name}: no such paper{suggestion(name, known)}")
     began = time.monotonic()
 
     def note(what: Recheck | str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedcore.base.errors import SpecError
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import StudyError, configuration, load, overlay, with_studies
+from pipeline.catalogue.params import StudyError, configuration, laid_over, load, with_studies
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Paper
 from pipeline.claims.ledger import PAPERS
@@ -60,7 +60,7 @@ def catalogue_of(
     """
     config = configuration(params)
     if over is not None:
-        config = overlay(config, configuration(over))
+        config = laid_over(config, over)
     if scale:
         config["scale"] = scale
     if studies:

@@ -12,7 +12,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
-from pipeline.catalogue.params import EDITIONS, configuration, overlay
+from pipeline.catalogue.params import EDITIONS, laid_over
 from pipeline.catalogue.targets import Cell, PlannedRun, Sources
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
@@ -240,9 +240,8 @@ def _built(folder: Path, target: str) -> tuple[DataFrame | None, dict[str, Path]
 
 def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ...], dict[str, Evidence]]:
     """Return the papers' targets as reports/reference has them, and what is known of their runs."""
-    editions = configuration(root / EDITIONS)["papers"] if (root / EDITIONS).exists() else {}
-    papers = {paper: edition for paper, edition in editions.items() if paper in config["papers"]}
-    catalogue = build_catalogue({**overlay(config, {"papers": papers}), "scale": REPRODUCTION, "studies": {}})
+    measured = laid_over(config, root / EDITIONS) if (root / EDITIONS).exists() else config
+    catalogue = build_catalogue({**measured, "scale": REPRODUCTION, "studies": {}})
     folders = [root / REFERENCE / paper for paper in sorted(catalogue.papers)]
     lines = [line for folder in folders for line in lines_of(folder / RUNS).values()]
     by_run, by_spec = ({line[key]: line for line in lines} for key in (KEY, "spec_sha256"))

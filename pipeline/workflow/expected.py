@@ -97,12 +97,9 @@ def _rows(path: Path) -> str:
 
 
 def _laid_over(params: Path, scale: str | None, over: Path | None = None) -> list[Catalogue]:
-    """Return the catalogue of a params.yaml, and those with the editions beside it and ``over`` laid over it.
-
-    Editions of papers that it lacks can't be laid over it, and describe no run.
-    """
+    """Return the catalogue of a params.yaml, and with the editions beside it or ``over`` laid over it."""
     catalogues = [catalogue_of(params, scale, file) for file in dict.fromkeys((None, over))]
-    with suppress(SpecError):
+    with suppress(SpecError):  # of data sets that were renamed in it, say: these editions describe no run
         if (params.parent / EDITIONS).is_file():
             catalogues.append(catalogue_of(params, scale, params.parent / EDITIONS))
     return catalogues

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from project import HOME, parameters
 from wording import one_line
 
 from fedcore.base.errors import SpecError
 from fedcore.spec import Training
-from pipeline.catalogue.params import overlay
+from pipeline.catalogue.params import EDITIONS, configuration, overlay
 from pipeline.catalogue.schema import Params, TrainingParams
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.reports import schema_docs
@@ -154,6 +156,23 @@ def test_overlay_goes_through_nested_mappings() -> None:
     base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
     assert overlay(base, {"a": {"c": {"d": 3}}, "e": [4]}) == {"a": {"b": 1, "c": {"d": 3}}, "e": [4]}
     assert base["a"] == {"b": 1, "c": {"d": 2}}
+
+
+def test_editions_of_a_paper_that_was_removed_are_left_out(tmp_path: Path) -> None:
+    config = configuration(HOME / "params.yaml")
+    for section in (config, *config["scales"].values()):
+        section.get("papers", {}).pop("comfed", None)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(config))
+    editions = Path(shutil.copy(HOME / EDITIONS, tmp_path / EDITIONS))
+    catalogue = catalogue_of(tmp_path / "params.yaml", "paper", editions)
+    assert "comfed" not in catalogue.papers
+    assert catalogue.cells("radfed", "table3") == catalogue_of(
+        HOME / "params.yaml", "paper", HOME / EDITIONS
+    ).cells("radfed", "table3")
+    other = Path(shutil.copy(editions, tmp_path / "other.yaml"))
+    with pytest.raises(SpecError, match=r"papers\.comfed"):
+        catalogue_of(tmp_path / "params.yaml", "paper", other)
 
 
 def test_another_plug_in_brings_its_own_keys() -> None:
