@@ -112,6 +112,7 @@ WORKLOADS = (
         faster=3.5,
         rounds=20,
         quick_rounds=10,
+        fused=True,
     ),
     Workload(
         "lstm",
