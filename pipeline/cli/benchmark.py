@@ -15,6 +15,7 @@ from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
 from fedcore.execution.runner import Settings
+from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, load, require_known
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import PlannedRun
@@ -79,16 +80,19 @@ def rank(
     equal = board[as_many].sort_values("effect", ascending=False)
     place = list(equal.index).index(method) + 1
     tests = f"corrected for {row['tests']:.0f} tests" if row["tests"] > 1 else "one test, so uncorrected"
-    p = "" if row.isna()["p"] else f"p = {row['p']:.2g} ({tests}); "
+    known = row.notna()
+    p = f"p = {row['p']:.2g} ({tests}); " if known["p"] else ""
+    interval = f" ({row['interval']})" if known["interval"] else ""
     lines = [
-        f"{method}: {row['effect']:+.2f} points ({row['interval']}) over {row['sets']:.0f} data "
+        f"{method}: {row['effect']:+.2f} points{interval} over {row['sets']:.0f} data "
         f"set{'s' if row['sets'] > 1 else ''}: {row['verdict']}; "
         f"{p}place {place} of the {len(equal)} on as many data sets",
         *(f"  {other['effect']:+7.2f}  {name}" for name, other in equal.iterrows()),
         f"wrote {written[0].parent}/: {', '.join(path.name for path in written)}",
     ]
     others = equal.reset_index(names="method")[["method", "effect"]].to_dict("records")
-    result = {name: row[name] for name in ("effect", "interval", "sets", "verdict", "p", "tests")}
+    keys = ("effect", "interval", "sets", "verdict", "p", "tests")
+    result = {key: row[key] if known[key] else None for key in keys}
     show(as_json, {"method": method, **result, "place": place, "equal": others, "files": written}, lines)
 
 
@@ -117,10 +121,7 @@ def _sit(
     if method and method not in params.algorithms:
         _checked(lambda: needed(planned(), name, TRIALS), file, method)
     section = study["benchmark"]
-    runs = chain(*(needed(planned(), name, stage) for stage in (TRIALS, FINALS))) if method else ()
-    others = [run for run in runs if run.algorithm != method]
-    through = {run.setting for run in others if run.algorithm == section["base"]}
-    through -= {run.setting for run in others if not done(run)}
+    through = _through(planned(), name, method) if method else set()
     if method and not through:
         raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
 
@@ -144,6 +145,18 @@ def _sit(
     families = section["families"].values()
     board["tests"] = board.index.map({name: len(family) for family in families for name in family})
     return board.loc[board.index.isin([section["base"], method, *chain(*families)])], written
+
+
+def _through(catalogue: Catalogue, name: str, method: str) -> set[str]:
+    """Return the workloads on which all methods but one are through all stages."""
+    trials, finals = (
+        [run for run in needed(catalogue, name, stage) if run.algorithm != method]
+        for stage in (TRIALS, FINALS)
+    )
+    tuned, chosen = ({(run.algorithm, run.setting) for run in runs} for runs in (trials, finals))
+    lacking = {setting for _, setting in tuned - chosen}
+    lacking |= {run.setting for run in (*trials, *finals) if not done(run)}
+    return {run.setting for run in finals} - lacking
 
 
 def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:

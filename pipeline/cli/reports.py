@@ -14,6 +14,7 @@ from pipeline.fidelity.board import board
 from pipeline.papers import catalogue_of
 from pipeline.reports import build_report, write_partial
 from pipeline.reports.render import compile_document
+from pipeline.reports.results import is_made
 from pipeline.reports.style import labels
 from pipeline.site import build as build_site
 from pipeline.site.board import write as write_board
@@ -31,13 +32,16 @@ def report(report: Report, params: Params = PARAMS) -> None:
 
 
 def partial(report: Report, study: StudyFiles = None) -> None:
-    """Write a table of the runs that are finished; an empty cell says why its runs failed.
+    """Write a table of the runs that are finished, and count them; an empty cell says why its runs failed.
 
     Example: fedcore partial rfedavg/table1
     """
     catalogue = catalogue_of(PARAMS, studies=study or ())
-    for path in write_partial(catalogue.sources(*catalogue.named(report))):
-        say(f"wrote {path}")
+    sources = catalogue.sources(*catalogue.named(report))
+    paths = write_partial(sources)
+    made = sum(is_made(run, sources.root) for run in sources.runs)
+    for line in (f"{made} of {len(sources.runs)} runs are finished", *(f"wrote {path}" for path in paths)):
+        say(line)
 
 
 def fidelity(scale: Scale = None, as_json: Json = False) -> None:

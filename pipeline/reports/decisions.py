@@ -46,7 +46,7 @@ def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> 
 def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers.
 
-    Cases of several conditions are those that differ, with data sets enough for a verdict.
+    Cases of several conditions are those with data sets enough for a verdict.
     """
     params, settings = plan.params, plan.settings.items()
     shares = {
@@ -130,9 +130,9 @@ def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame, rival: s
 def _left_out(plan: Plan, runs: DataFrame) -> tuple[str, str]:
     """Say what the leader on all other data sets gains on one, and name what always gains as much, if any."""
     base, always = plan.benchmark.base, plan.params.report.always or plan.benchmark.base
-    if base not in {*runs["method"]} or runs["dataset"].nunique() < FEWEST:
+    ahead = effects.ahead(runs, base).dropna(how="all")
+    if len(ahead) < FEWEST:
         return "–", ""
-    ahead = effects.ahead(runs, base)
     gains = []
     for dataset in ahead.index:
         leads = ahead.loc[dataset].dropna()

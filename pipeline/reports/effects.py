@@ -87,9 +87,12 @@ def effect(scores: DataFrame, method: str, base: str) -> Effect | None:
 
 
 def ahead(scores: DataFrame, base: str) -> DataFrame:
-    """Return how far each method (column) is ahead of the base on each data set: a mean over workloads."""
+    """Return how far each method (column) is ahead of the base on each data set: a mean over workloads.
+
+    NaN where the base has no run.
+    """
     wide = scores.pivot_table(index=RUN, columns="method", values="score")
-    return wide.sub(wide[base], axis=0).groupby(RUN[:2]).mean().groupby(RUN[0]).mean()
+    return wide.sub(wide.get(base, np.nan), axis=0).groupby(RUN[:2]).mean().groupby(RUN[0]).mean()
 
 
 def bootstrap(nested: Sequence[Sequence[Values]], draws: int = DRAWS, seed: int = 0) -> Values:
@@ -125,11 +128,11 @@ def sign_flip(differences: Values) -> float:
 
 
 def corrected(effects: Mapping[str, Effect], families: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Return Holm's p-values of the methods of each family, corrected for that family alone."""
+    """Return Holm's p-values of the methods of each family, corrected for that whole family alone."""
     p_values: dict[str, float] = {}
     for names in families.values():
-        p_values |= holm({name: effects[name].p for name in names if name in effects})
-    return p_values
+        p_values |= holm({name: effects[name].p if name in effects else 1.0 for name in names})
+    return {name: p for name, p in p_values.items() if name in effects}
 
 
 def mean_ranks(scores: DataFrame) -> Series[float]:

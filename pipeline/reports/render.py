@@ -98,7 +98,7 @@ def latex(grid: Grid, columns: int = 1) -> str:
     shown = {
         "grid": grid,
         "table": "table*" if wide else "table",
-        "floats": [slice(first, first + lines) for first in range(0, len(grid.rows), lines)],
+        "floats": [slice(first, first + lines) for first in range(0, len(grid.rows) or 1, lines)],
         "blocks": [(block, _shape(block, widths)) for block in blocks],
         "ragged": "\\raggedright " if widths else "",
         "end": "\\tabularnewline" if widths else "\\\\",
@@ -200,7 +200,7 @@ def _width(grid: Grid) -> Callable[[int, int], float]:
         return len(text) + 0.3 * sum(map(str.isupper, text))
 
     columns = zip(grid.columns, *(cells for _, cells in grid.rows), strict=True)
-    numbers = [max(long(column.label), *map(wide, cells)) for column, *cells in columns]
+    numbers = [max([long(column.label), *map(wide, cells)]) for column, *cells in columns]
     labels = max(long(text) for text in (grid.corner, *(label for label, _ in grid.rows)))
     heads = replace(grid, rows=())
 

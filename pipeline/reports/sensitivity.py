@@ -59,7 +59,7 @@ def _ways(plan: Plan, scores: DataFrame) -> Orders:
     names = list(dict.fromkeys(scores["dataset"])) if scores["dataset"].nunique() > 1 else []
     together = plan.params.report.without.items()
     sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-    sets |= {key.replace("_", " "): part for key, part in together if {*names} - {*part}}
+    sets |= {key.replace("_", " "): part for key, part in together if set() < {*names} - {*part} < {*names}}
     frames = {
         "as on the board": scores,
         **{f"without {name}": scores[~scores["dataset"].isin(part)] for name, part in sets.items()},

@@ -1,6 +1,7 @@
 """What a benchmark's runs took: their number, core hours, and seconds against the base's."""
 
 from collections.abc import Mapping
+from math import isnan
 
 from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
@@ -50,7 +51,7 @@ def _said(plan: Plan, run_times: DataFrame) -> BoardContent:
     columns = [counts.sum(), (counts * medians).sum() / HOUR, *(quartiles[at] for at in quartiles)]
     frame = pd.concat(columns, axis=1, keys=[*COLUMNS]).query("runs > 0").sort_values("ratio")
     rows = [
-        (plan.labels[name], tuple(map(PrintedCell, (f"{runs:,.0f}", *(f"{value:.2f}" for value in rest)))))
+        (plan.labels[name], tuple(map(PrintedCell, (f"{runs:,.0f}", *map(_number, rest)))))
         for name, runs, *rest in frame.itertuples()
     ]
     note = (
@@ -58,7 +59,11 @@ def _said(plan: Plan, run_times: DataFrame) -> BoardContent:
         f"{frame['hours'].sum():.1f} core hours ({run_times['seconds'].sum() / HOUR:.1f} by the clock): a "
         "method's median seconds in a setting times its runs there, since a machine that sleeps during a run "
         f"makes that one long. Seconds: medians against {plan.labels[base]}'s in the same setting on the "
-        "same kind of processor; median over settings, and quartiles. They depend on the machine and on what "
-        "else runs there; bytes and rows, on the board, do not."
+        "same kind of processor; median over these pairs, and quartiles. They depend on the machine and on "
+        "what else runs there; bytes and rows, on the board, do not."
     )
     return BoardContent(frame.rename_axis("row").reset_index(), COLUMNS, rows, note)
+
+
+def _number(value: float) -> str:
+    return "–" if isnan(value) else f"{value:.2f}"

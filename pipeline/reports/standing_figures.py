@@ -151,7 +151,7 @@ def _draw_budget(plan: Plan, inputs: Inputs) -> Picture:
     base = plan.labels[plan.benchmark.base]
     note = (
         f"Expected best of n trials against {base}'s best of all, on rows to choose by; mean over the "
-        "data sets that the method has."
+        "data sets that the method has, on settings where all methods have all trials."
     )
     drawn = _steps(plan, expected(plan), ("trials", f"points of accuracy\nagainst {base}'s best"), note)
     figures.whole_numbers(drawn.figure.axes[0].xaxis)

@@ -175,10 +175,11 @@ def too_narrow(plan: Plan) -> str:
 def _saturated(plan: Plan, run_scores: DataFrame) -> str:
     """Say in which settings having less of something, such as rounds, costs a control nothing."""
     mean = complete(plan, run_scores).pivot_table(index="workload", columns="method", values="score")
-    text = ""
+    text, base = "", plan.benchmark.base
     for name, changes in plan.controls.items():
-        if name in mean and any(isinstance(c, TimesParams) and c.times < 1 for c in changes.values()):
-            gaps = (mean[name] - mean[plan.benchmark.base]).dropna().round(DIGITS)
+        less = any(isinstance(change, TimesParams) and change.times < 1 for change in changes.values())
+        if less and {name, base} <= {*mean}:
+            gaps = (mean[name] - mean[base]).dropna().round(DIGITS)
             where = [str(setting) for setting in gaps.index[gaps >= 0]]
             count = f"{len(where)} of {len(gaps)}: {', '.join(where)}"
             text += f" {plan.labels[name]} is not below the base in {count}." if where else ""
@@ -258,7 +259,7 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
         planned = sum(method == name for method, _ in plan.cells)
         line["missing"] = planned - complete_runs[complete_runs["method"] == name]["workload"].nunique()
         if effect := gains.get(name):
-            interval = f"{effect.low:+.2f} to {effect.high:+.2f}"
+            interval = f"{effect.low:+.2f} to {effect.high:+.2f}" if effect.sets > 1 else ""
             line |= {"effect": effect.mean, "interval": interval, "low": effect.low, "high": effect.high}
             line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "sets": str(effect.sets)}
             line |= {"wins": effect.wins}
@@ -266,7 +267,7 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
             line |= {key: costs.loc[name, key] for key in COSTLY}
         if name in worth:
             best = list(worth[name].values())
-            line |= {"few": best[:FEW][-1], "all": best[-1]}
+            line |= {"few": best[FEW - 1] if len(best) >= FEW else None, "all": best[-1]}
         if name in at_ends:
             line["edge"] = f"{at_ends[name]:.0%}{', too narrow' if at_ends[name] > NARROW else ''}"
         line["gone"] = ", ".join(f"{share[name]:.0%}" for share in diverged if name in share)

@@ -41,6 +41,7 @@ class Metric(NamedTuple):
     best: Best = "largest"
 
 
+OF_TABLES = ("metric", "target", "diverged", "test", "margin", "show")
 METRICS = {
     "accuracy": Metric("test_accuracy", "test accuracy"),
     "f1": Metric("test_f1", "test F1", (("evaluation.metrics", ("f1",)),)),
@@ -53,8 +54,9 @@ def study_paper(file: str, params: StudyParams) -> Paper:
     """Return a study's targets, or raise StudyError with file and key if the grid or a variant is wrong."""
     try:
         by_key = settings(params)
-        _refuse_unused(params, by_key)
-        targets = _targets(_Design(params, METRICS[params.report.metric], rows(params), by_key))
+        named = rows(params)
+        _refuse_unused(params, named, by_key)
+        targets = _targets(_Design(params, METRICS[params.report.metric], named, by_key))
         if params.benchmark:
             kept = {PARTITION + "s": targets[PARTITION + "s"]}
             targets = kept | benchmark.benchmark_targets(Path(file).stem, params, by_key)
@@ -72,7 +74,9 @@ def study_paper(file: str, params: StudyParams) -> Paper:
     )
 
 
-def _refuse_unused(params: StudyParams, by_key: Mapping[str, Setting]) -> None:
+def _refuse_unused(
+    params: StudyParams, named_rows: Mapping[str, Variation], by_key: Mapping[str, Setting]
+) -> None:
     """Refuse keys that would change nothing."""
     splits = [
         (f"datasets.{name}.splits.{split}", split, section.model_extra or {})
@@ -94,9 +98,15 @@ def _refuse_unused(params: StudyParams, by_key: Mapping[str, Setting]) -> None:
     used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
     of_boards = ("controls", "headlines", "contrasts", "factorial", "without")
     used |= {f"report.{key}": getattr(report, key) for key in of_boards}
-    unused = [key for key, value in used.items() if value and params.benchmark is None]
-    if unused:
+    unused = [key for key, value in used.items() if value]
+    if unused and params.benchmark is None:
         raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")
+    if params.benchmark and (of_tables := [key for key in OF_TABLES if key in report.model_fields_set]):
+        raise SpecError(f"report.{of_tables[0]}: given, but a benchmark's reports don't have it")
+    several = [row.method for key, row in named_rows.items() if key != row.method]
+    if params.benchmark and several:
+        where = f"algorithms.{several[0]}: its grid or variants, or the study's, give"
+        raise SpecError(f"{where} several rows, but a benchmark has one a method, which it tunes")
 
 
 @dataclass(frozen=True)

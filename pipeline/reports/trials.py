@@ -142,9 +142,10 @@ class Plan:
 
     @cached_property
     def winners(self) -> dict[Cell, int]:
-        """The trial that is chosen, of each cell whose best ones have run again."""
+        """The trial that is chosen, of each cell whose best ones have run again; lines of others don't count."""
         again = self.ranked(AGAIN)
-        return {c: again[c][0] for c, top in self.best.items() if {*top} == {*again.get(c, ())}}
+        lines = {c: [n for n in again.get(c, ()) if n in top] for c, top in self.best.items()}
+        return {c: numbers[0] for c, numbers in lines.items() if len(numbers) == len(self.best[c])}
 
     def ranked(self, stage: str) -> dict[Cell, list[int]]:
         """Return each cell's measured trials, the best first, diverged ones last; then the earlier."""

@@ -29,7 +29,7 @@ from pipeline.catalogue import Catalogue, codehash
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
 from pipeline.catalogue.targets import PlannedRun
-from pipeline.cli.benchmark import SMALL, WHOLE, rank, with_method, work
+from pipeline.cli.benchmark import SMALL, WHOLE, _through, rank, with_method, work
 from pipeline.cli.cost import bill
 from pipeline.cli.cost import text as text_of
 from pipeline.fidelity.reference import keep
@@ -217,6 +217,51 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     build(catalogue, "decisions")
     text = Path("reports/bench/decisions.md").read_text()
     assert {*re.findall(r"(\w+) \S+(?: \([^)]*\))?, keeps state", text)} == {"MOON"}
+
+
+def test_reports_can_be_made_while_the_base_lacks_runs() -> None:
+    for stage in ("trials", "again"):
+        pretend(made().needed("bench", stage))
+        build(made(), stage)
+    finals = made().needed("bench", "board")
+    pretend([run for run in finals if run.algorithm == "moon" or (run.algorithm, run.seed) == ("fedavg", 1)])
+    for name in made().papers["bench"].targets:
+        if name not in {"partitions", "trials", "again"}:
+            build(made(), name)
+    assert build(made(), "board")["effect"].isna().all()
+    assert "No setting has all runs of the base." in Path("reports/bench/sensitivity.md").read_text()
+    pretend([run for run in finals if run.dataset == "a1a" and not done(run, Path())])
+    of_one = build(made(), "board").set_index("row").loc["fedprox"]
+    assert (of_one["sets"], of_one["verdict"]) == (1, "undecided")
+    assert of_one.isna()["interval"], "seeds of one data set say nothing about others"
+
+
+def test_a_method_is_ranked_where_all_others_are_through() -> None:
+    for stage in ("trials", "again", "board"):
+        pretend(made().needed("bench", stage))
+        build(made(), stage)
+    everywhere = {"b-mnist-s", "b-a1a-s", "b-svmguide1-s"}
+    assert _through(made(), "bench", "moon") == everywhere
+    again = Path("reports/bench/again.csv")
+    lines = again.read_text().splitlines(keepends=True)
+    again.write_text("".join(line for line in lines if not ("fedprox" in line and "a1a-s" in line)))
+    assert _through(made(), "bench", "moon") == everywhere - {"b-a1a-s"}
+    assert _through(made(), "bench", "fedprox") == everywhere
+    again.unlink()
+    assert _through(made(), "bench", "moon") == set()
+
+
+def test_a_second_stage_may_have_lines_of_trials_that_are_no_longer_the_best() -> None:
+    for stage in ("trials", "again"):
+        pretend(made().needed("bench", stage))
+        frame = build(made(), stage)
+    cells = made().cells("bench", "matrix")
+    row, column = frame[["row", "column"]].iloc[0]
+    lines = frame[frame["column"] == column]
+    other = next(name for number in range(4) if (name := f"{row[:-1]}{number}") not in {*lines["row"]})
+    stale = lines[lines["row"] == row].assign(row=other, mean=100.0)
+    pd.concat([frame, stale]).to_csv("reports/bench/again.csv", index=False)
+    assert made().cells("bench", "matrix") == cells
 
 
 def test_a_base_whose_chosen_rates_lie_at_an_end_of_their_range_is_flagged() -> None:
@@ -719,6 +764,13 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ),
         ({"report": {"controls": {"x": {}}}}, r"report\.controls\.x: expected changes"),
         ({"benchmark": {"margin": 0}}, r"benchmark\.margin: .*greater than 0"),
+        ({"report": {"metric": "f1"}}, r"report\.metric: given, but a benchmark's reports don't have it"),
+        ({"report": {"margin": 1.0}}, r"report\.margin: given, but a benchmark's reports don't have it"),
+        ({"grid": {"training.local_epochs": [1, 2]}}, r"algorithms\.fedavg: its grid or variants, or the"),
+        (
+            {"algorithms": {"fedprox": {"grid": {"training.local_epochs": [1, 2]}}}},
+            r"algorithms\.fedprox: its grid or variants, or the study's, give several rows, but a benchmark has",
+        ),
         ({"report": {"without": {"x": ["mnits"]}}}, r"report\.without\.x: got 'mnits'.*'mnist'"),
         ({"report": {"factorial": {"plain": {"mean": "fedagv"}}}}, r"factorial\.plain: got 'fedagv'"),
         (

@@ -19,7 +19,7 @@ from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.targets import Column
 from pipeline.reports import effects, kept
 from pipeline.reports.captions import Caption
-from pipeline.reports.decisions import COLUMNS, _groups, decisions
+from pipeline.reports.decisions import COLUMNS, _groups, _left_out, decisions
 from pipeline.reports.grid import Grid
 from pipeline.reports.render import html, markdown
 from pipeline.reports.standings import Board, BoardContent
@@ -113,6 +113,15 @@ def test_settings_of_a_grid_stand_under_their_own_share_of_the_clients() -> None
     places = {case: groups[f"{case} clients in each round"][0] for case in ("all", "some")}
     ends = {case: {setting.rpartition("_")[2] for setting in names} for case, names in places.items()}
     assert ends == {"all": {"1.0"}, "some": {"0.2"}}
+
+
+def test_data_sets_without_a_run_of_the_base_say_nothing_about_leaders() -> None:
+    plan = planned()
+    runs = planted(plan, {"fedadam": 2.0, "fedprox": 0.0, "scaffold": 0.0})
+    lacking = runs[(runs["method"] != "fedavg") | (runs["dataset"] != "a1a")]
+    assert _left_out(plan, lacking) == _left_out(plan, runs[runs["dataset"] != "a1a"])
+    few = runs[(runs["method"] != "fedavg") | runs["dataset"].isin(OWN[1:])]
+    assert _left_out(plan, few) == _left_out(plan, runs[runs["method"] != "fedavg"]) == ("–", "")
 
 
 def test_a_regimes_share_of_the_clients_counts_where_a_data_set_has_none() -> None:
