@@ -142,7 +142,7 @@ class Plan:
 
     @cached_property
     def winners(self) -> dict[Cell, int]:
-        """The trial that is chosen, of each cell whose best ones have run again; lines of others don't count."""
+        """The trial that is chosen, of each cell whose best ones have run again."""
         again = self.ranked(AGAIN)
         lines = {c: [n for n in again.get(c, ()) if n in top] for c, top in self.best.items()}
         return {c: numbers[0] for c, numbers in lines.items() if len(numbers) == len(self.best[c])}

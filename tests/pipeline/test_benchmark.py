@@ -769,7 +769,7 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"grid": {"training.local_epochs": [1, 2]}}, r"algorithms\.fedavg: its grid or variants, or the"),
         (
             {"algorithms": {"fedprox": {"grid": {"training.local_epochs": [1, 2]}}}},
-            r"algorithms\.fedprox: its grid or variants, or the study's, give several rows, but a benchmark has",
+            r"algorithms\.fedprox: its grid or variants, or the study's, give several rows, but",
         ),
         ({"report": {"without": {"x": ["mnits"]}}}, r"report\.without\.x: got 'mnits'.*'mnist'"),
         ({"report": {"factorial": {"plain": {"mean": "fedagv"}}}}, r"factorial\.plain: got 'fedagv'"),
