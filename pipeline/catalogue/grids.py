@@ -208,4 +208,4 @@ def frozen(key: str, value: Any) -> Any:
     """Return a value as a query can hold it, or raise SpecError if it has keys of its own."""
     if isinstance(value, Mapping):
         raise SpecError(f"{key}: got {shown(value)}, expected a value; write its keys, such as {key}.name")
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(frozen(key, item) for item in value) if isinstance(value, list) else value

@@ -18,7 +18,7 @@ from fedcore.base.registry import NAME, contributed
 from pipeline.catalogue.schema import CommonParams, Layout, PaperParams, Params, ScaleParams, StudyParams
 
 STUDY, STUDIES = "study", "studies"
-RESERVED = ("all", "fidelity", "reference", "site")
+RESERVED = ("all", "data", "evaluation", "fidelity", "reference", "reports", "results", "site", "studies")
 EDITIONS = Path("data/editions.yaml")  # laid over a params.yaml: which data kept results were measured on
 
 
@@ -65,6 +65,8 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
     given = config.get(STUDIES) or ()
     if isinstance(given, Mapping):
         return dict(config)
+    if not isinstance(given, str | list | tuple) or not all(isinstance(path, str) for path in given):
+        raise SpecError(f"{STUDIES}: got {given!r}, expected files of studies")
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
     files = dict.fromkeys(os.path.relpath(path) for path in paths)
     try:
@@ -156,14 +158,15 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def laid_over(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
+def laid_over(config: Mapping[str, Any], file: Path, quick: bool = False) -> dict[str, Any]:
     """Return a configuration with a file laid over it: of data/editions.yaml, the papers that it has.
 
     It raises SpecError if the file can't be read.
     """
-    changes, known = configuration(file), config.get("papers")
-    if file.parts[-2:] == EDITIONS.parts and isinstance(known, Mapping):
-        changes["papers"] = {key: value for key, value in changes.get("papers", {}).items() if key in known}
+    changes, known = configuration(file, quick), config.get("papers")
+    papers = changes.get("papers")
+    if file.parts[-2:] == EDITIONS.parts and isinstance(known, Mapping) and isinstance(papers, Mapping):
+        changes["papers"] = {key: value for key, value in papers.items() if key in known}
     return overlay(config, changes)
 
 

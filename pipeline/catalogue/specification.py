@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, shown
 from fedcore.base.options import keys_of, suggestion
 from fedcore.base.registry import chosen, find
 from fedcore.partitions import Fold, even
@@ -49,6 +49,11 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
             values["training"] = {key: was for key, was in values["training"].items() if key not in LENGTHS}
         change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
         values = overlay(values, change)
+    for section, key in (("training", "rounds"), ("participation", "fraction")):
+        if not isinstance(length := values[section].get(key), int | float | None):
+            raise SpecError(f"{section}.{key}: got {shown(length)}, expected a number")
+    if values["training"].get("rounds") is None:
+        return values  # which is refused where it is parsed
     if algorithm.once:
         values = _at_once(values)
     # A paper's own change of rounds counts as it stands; a study's are synchronous rounds.
@@ -71,9 +76,16 @@ def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
     training = dict(values["training"])
     times = training["rounds"] * values["participation"]["fraction"]
     lengths = [key for key in LENGTHS if key in training] or ["local_epochs"]
-    longer = {key: max(1, round(training.get(key, 1) * times)) for key in lengths}
+    longer = {key: _longer(training.get(key, 1), times) for key in lengths}
     once = {"participation": {"fraction": 1.0}, "training": {**training, **longer, "rounds": 1}}
     return {**values, **once}
+
+
+def _longer(length: Any, times: float) -> Any:
+    """Return a length, or each client's, so many times as long; one that is none as it is."""
+    if isinstance(length, list | tuple):
+        return [_longer(each, times) for each in length]
+    return max(1, round(length * times)) if isinstance(length, int | float) else length
 
 
 def _chosen(params: PaperParams, query: Query) -> list[tuple[str, Any]]:

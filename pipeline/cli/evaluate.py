@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections import Counter
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,7 @@ def evaluate(
         say(what if isinstance(what, str) else LINE.format_map(_check(catalogue, what)), error=True)
 
     settings = Settings(source=Source(root, mirror), device="cpu")
-    with exclusive(OUT):
+    with exclusive(OUT), exclusive(REFERENCE) if fill else nullcontext():
         if (work := OUT / "work").exists():
             shutil.rmtree(work)
         evaluation = make_again(catalogue, chosen, 60 * minutes, work, settings, seed, note, fill=fill)

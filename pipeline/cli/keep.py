@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 import typer
 
 from fedcore.base.errors import DataError, FedcoreError, say
-from fedcore.base.files import write_text
+from fedcore.base.files import exclusive, write_text
 from fedcore.base.lazy import pd
 from fedcore.cli.options import Json, completing, show
+from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
 from pipeline.claims import points as open_points
 from pipeline.cli.names import PARAMS, Overlay, StudyFiles
@@ -63,6 +64,17 @@ def reference(
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
     papers_reports = {given: _of_paper(given, catalogue.names()) for given in reports or names}
     named = ["/".join(catalogue.named(name)) for name in chain(*papers_reports.values())]
+    with exclusive(REFERENCE):
+        kept, paths = _kept(catalogue, named, folder)
+    for path in paths:
+        say(f"wrote {path}")
+    for name, reason in kept.left.items():
+        if reports:
+            say(f"left out {name}: {reason}", error=True)
+
+
+def _kept(catalogue: Catalogue, named: list[str], folder: Path) -> tuple[keeping.Kept, list[Path]]:
+    """Keep reports, and write what counts all that is kept; return what was kept, and all files written."""
     kept = keeping.keep(catalogue, named, folder=folder)
     pictures = write_picture(REFERENCE)
     fidelity, scores = Path("docs/fidelity.md"), scoreboard(REFERENCE)
@@ -79,12 +91,7 @@ def reference(
             write_text(page, keeping.inserted(page.read_text(encoding="utf-8"), name, part))
         except DataError as error:
             raise DataError(f"{page}: {error}") from None
-    extras = (*pictures, package.write(REFERENCE))
-    for path in (*kept.written, *dict(parts.values()), *extras):
-        say(f"wrote {path}")
-    for name, reason in kept.left.items():
-        if reports:
-            say(f"left out {name}: {reason}", error=True)
+    return kept, [*kept.written, *dict(parts.values()), *pictures, package.write(REFERENCE)]
 
 
 def _of_paper(given: str, names: list[str]) -> list[str]:

@@ -71,13 +71,14 @@ def runs(
     scale: Scale = None,
     missing: Annotated[bool, typer.Option("--missing", help="Only what reports/reference/ lacks.")] = False,
     overlay: Overlay = None,
+    study: StudyFiles = None,
     as_json: Json = False,
 ) -> None:
     """List the result files that a report's cells need, for `snakemake $(fedcore runs ...)`.
 
     Example: fedcore runs rfedavg/table1 --row fedprox --seed 1
     """
-    catalogue = catalogue_of(PARAMS, scale, overlay)
+    catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
     paths = summaries(catalogue, report, row or (), column or (), seed or (), REFERENCE if missing else None)
     show(as_json, paths, paths)
 
@@ -87,6 +88,7 @@ def chosen(
     write: Annotated[bool, typer.Option("--write", help="Put it into the study's file.")] = False,
     scale: Scale = None,
     overlay: Overlay = None,
+    study: StudyFiles = None,
     as_json: Json = False,
 ) -> None:
     """Print what searches chose, as a file for `--configfile` or to be copied into params.yaml.
@@ -95,7 +97,7 @@ def chosen(
 
     Example: fedcore chosen reports/fedavgr/search_fedavg.csv
     """
-    catalogue = catalogue_of(PARAMS, scale, overlay)
+    catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
     choices = choice(catalogue, *report)
     if not write:
         show(as_json, choices, core_yaml.to_yaml(choices).splitlines())
@@ -104,7 +106,7 @@ def chosen(
         file = catalogue.params.files.get(name)
         if file is None:
             raise SpecError(f"--write: '{name}' is a paper, expected a study; copy the values to params.yaml")
-        write_text(Path(file), with_chosen(Path(file).read_text(), section["chosen"]))
+        write_text(Path(file), with_chosen(Path(file).read_text(encoding="utf-8"), section["chosen"]))
         say(f"wrote {file}")
 
 

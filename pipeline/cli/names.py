@@ -39,7 +39,8 @@ def everything() -> Iterator[str]:
 
 def elsewhere(targets: Iterable[str]) -> list[Path]:
     """Return the studies' files among targets that are not in the folder of studies."""
-    return [path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES)]
+    files = (path for path in map(Path, targets) if path.suffix == ".yaml" and path.parent != Path(STUDIES))
+    return [path for path in files if path.parts[0] not in {"results", "data"}]
 
 
 StudyFiles = Annotated[list[Path] | None, typer.Option("--study", help="A study's file outside of studies/.")]

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -14,7 +15,7 @@ from fedcore.base.options import keys_of
 from fedcore.base.registry import NAME, chosen, find
 from fedcore.partitions import PartitionOptions
 from fedcore.spec import load as load_run
-from pipeline.catalogue.params import RESERVED, STUDIES, configuration, load, study_names
+from pipeline.catalogue.params import RESERVED, STUDIES, StudyError, configuration, load, study_names
 from pipeline.claims.ledger import PAPERS
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
 from pipeline.papers import build_catalogue
@@ -34,10 +35,16 @@ paper = typer.Typer(
 )
 Data = Annotated[str, typer.Option(help="Data sets, with commas between.", autocompletion=DATA)]
 Methods = Annotated[str, typer.Option(help="Algorithms, with commas between.", autocompletion=ALGORITHMS)]
-Partitions = Annotated[str, typer.Option(help="Partitions, with their first key's value: dirichlet:0.1,iid.")]
+PARTITION, CLIENTS, ROUNDS = "dirichlet:0.1", 10, 20
+Partitions = Annotated[
+    str | None,
+    typer.Option(help="Partitions, with their first key's value: dirichlet:0.1,iid.", show_default=PARTITION),
+]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds.")]
-Clients = Annotated[int, typer.Option(min=1, help="How many clients.")]
-Rounds = Annotated[int, typer.Option(min=1, help="How many communication rounds.")]
+Clients = Annotated[int | None, typer.Option(min=1, help="How many clients.", show_default=str(CLIENTS))]
+Rounds = Annotated[
+    int | None, typer.Option(min=1, help="How many communication rounds.", show_default=str(ROUNDS))
+]
 Edition = Annotated[str, typer.Option(help="Edition of the data sets: demo ships with the code.")]
 MODELS = {"images": "{name: cnn}", "text": "{name: lstm}", "numbers": "{name: mlp, hidden: [64]}"}
 SMALL = {
@@ -58,10 +65,10 @@ def new_study(
     name: Annotated[str, typer.Argument(help="The study's name: the file is studies/NAME.yaml.")],
     data: Data = "",
     methods: Methods = "fedavg,fedprox,scaffold",
-    partition: Partitions = "dirichlet:0.1",
+    partition: Partitions = None,
     seeds: Seeds = 5,
-    clients: Clients = 10,
-    rounds: Rounds = 20,
+    clients: Clients = None,
+    rounds: Rounds = None,
     edition: Edition = "",
     like: Annotated[Path | None, typer.Option(help="A run's file: data, model, partition, training")] = None,
 ) -> None:
@@ -77,11 +84,12 @@ def new_study(
     if bool(like) == bool(data):
         raise SpecError("--data, --like: expected one of them")
     settings = _like(like) if like else _settings(data, partition, edition, rounds)
-    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
-    text = rendered("new_study.yaml", values, TEMPLATES)
-    config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
-    _ = build_catalogue(config).index  # refuses what makes no valid run
-    write_text(path, text)
+    given = {"partition": partition, "edition": edition, "rounds": rounds, "clients": clients}
+    for key in settings.get("has", ()):
+        if given[key]:
+            raise SpecError(f"--{key}: given beside --like, whose run has its own")
+    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients or CLIENTS)
+    write_text(path, _valid(values, path))
     say(f"wrote {path}", f"uv run fedcore build {name}")
 
 
@@ -91,10 +99,10 @@ def new_paper(
     data: Data,
     title: Annotated[str, typer.Option(help="The paper's title.")] = "A Paper",
     methods: Methods = "fedavg",
-    partition: Partitions = "dirichlet:0.1",
+    partition: Partitions = None,
     seeds: Seeds = 3,
-    clients: Clients = 10,
-    rounds: Rounds = 20,
+    clients: Clients = None,
+    rounds: Rounds = None,
     edition: Edition = "",
 ) -> None:
     """Write a paper's folder and its section of params.yaml, which `fedcore build NAME` builds.
@@ -112,7 +120,11 @@ def new_paper(
     if text.count(SCALES) != 1:
         raise SpecError(f"{PARAMS}: expected the line 'scales:' once, before which the section goes")
     settings = _settings(data, partition, edition, rounds)
-    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients)
+    values = _asked(methods, settings, name=name, seeds=seeds, clients=clients or CLIENTS)
+    try:
+        _valid(values, Path(STUDIES, f"{name}.yaml"))
+    except StudyError as error:
+        raise SpecError(str(error).partition(": ")[2]) from None
     values["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
     files = sorted(path.stem for path in (TEMPLATES / "new_paper").iterdir())
     contents = {file: rendered(f"new_paper/{file}", values, TEMPLATES) for file in files}
@@ -124,6 +136,14 @@ def new_paper(
     say(f"wrote {os.path.relpath(folder)} and its section of {PARAMS}", f"uv run fedcore build {name}")
 
 
+def _valid(values: Mapping[str, Any], path: Path) -> str:
+    """Return a study's text, or raise SpecError if it makes no valid run."""
+    text = rendered("new_study.yaml", values, TEMPLATES)
+    config = {**configuration(PARAMS), "studies": {str(path): core_yaml.parsed(text, str(path))}}
+    build_catalogue(config).planned(path.stem)
+    return text
+
+
 def _asked(methods: str, settings: dict[str, Any], seeds: int, **more: Any) -> dict[str, Any]:
     """Return what the templates show: settings, and methods with their defaults or the settings' options."""
     rows = {name: find("algorithm", name, "--methods") for name in _several("--methods", methods)}
@@ -133,14 +153,16 @@ def _asked(methods: str, settings: dict[str, Any], seeds: int, **more: Any) -> d
     return {**settings, **more, "seeds": [*range(seeds)], "rows": options, "labels": labels}
 
 
-def _settings(data: str, partitions: str, edition: str, rounds: int) -> dict[str, Any]:
+def _settings(data: str, partitions: str | None, edition: str, rounds: int | None) -> dict[str, Any]:
     """Return the settings that a command line names."""
-    splits = {re.sub(r"\W", "_", text): _split(text) for text in _several("--partition", partitions)}
+    splits = {
+        re.sub(r"\W", "_", text): _split(text) for text in _several("--partition", partitions or PARTITION)
+    }
     return {
         "sets": {name: _dataset(name, edition) for name in _several("--data", data)},
         "splits": splits,
         "renamed": {key: split["label"] for key, split in splits.items() if split["label"] != key},
-        "training": {"rounds": rounds, "local_epochs": 1, "batch_size": 20, "lr": 0.1},
+        "training": {"rounds": rounds or ROUNDS, "local_epochs": 1, "batch_size": 20, "lr": 0.1},
     }
 
 
@@ -156,6 +178,7 @@ def _like(path: Path) -> dict[str, Any]:
         "fraction": run.get("participation", {}).get("fraction", 1.0),
         "common": {key: run[key] for key in ("dtype", "precision", "engine") if key in run},
         "options": {algorithm.pop("name"): algorithm},
+        "has": ("partition", "edition", "rounds", *({"clients"} & {*run["partition"]})),
     }
 
 

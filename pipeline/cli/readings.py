@@ -39,10 +39,10 @@ def readings(
     """
     original = catalogue_of(PARAMS, scale)
     paper, target = original.named(table)
-    if original.papers[paper].is_study:
-        raise SpecError(f"{table}: is of a study, which has no open points; expected a table of a paper")
     if f"{paper}/{target}{ENDING}" not in original.names():
         original.target(paper, target)  # refuses a wrong name
+    if original.papers[paper].is_study:
+        raise SpecError(f"{table}: is of a study, which has no open points; expected a table of a paper")
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     report = Path(f"reports/{paper}/{target}{ENDING}.csv")
     lists = {"points": points, "rows": rows, "columns": columns}
@@ -54,7 +54,9 @@ def readings(
         raise SpecError(f"--points: missing, expected some of {', '.join(names)}")
     section |= {"seeds": seeds} if seeds else {}
     section |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
-    change = {config["scale"]: {"papers": {paper: {"readings": {target: section}}}}}  # whose values come last
+    change = {
+        original.params.scale: {"papers": {paper: {"readings": {target: section}}}}
+    }  # whose values come last
     catalogue = build_catalogue(overlay(config, {"scales": change}))
     cost = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
     say(*text(cost), error=as_json)

@@ -9,7 +9,7 @@ from fedcore.base.errors import say
 from fedcore.base.files import write_text
 from fedcore.cli.options import Json, show
 from pipeline.catalogue.params import configuration, with_studies
-from pipeline.cli.names import PARAMS, Params, Report, Scale, StudyFiles
+from pipeline.cli.names import PARAMS, Overlay, Params, Report, Scale, StudyFiles
 from pipeline.fidelity.board import board
 from pipeline.papers import catalogue_of
 from pipeline.reports import build_report, write_partial
@@ -31,12 +31,12 @@ def report(report: Report, params: Params = PARAMS) -> None:
         say(f"wrote {path}")
 
 
-def partial(report: Report, study: StudyFiles = None) -> None:
+def partial(report: Report, scale: Scale = None, overlay: Overlay = None, study: StudyFiles = None) -> None:
     """Write a table of the runs that are finished, and count them; an empty cell says why its runs failed.
 
     Example: fedcore partial rfedavg/table1
     """
-    catalogue = catalogue_of(PARAMS, studies=study or ())
+    catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
     sources = catalogue.sources(*catalogue.named(report))
     paths = write_partial(sources)
     made = sum(is_made(run, sources.root) for run in sources.runs)
@@ -59,14 +59,14 @@ def fidelity(scale: Scale = None, as_json: Json = False) -> None:
 
 
 def metrics(
-    tables: Annotated[list[Path], typer.Argument(help="Tables as csv.")],
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+    tables: Annotated[list[Path] | None, typer.Argument(help="Tables as csv.")] = None,
 ) -> None:
     """Write the means of tables as JSON, for `dvc metrics`.
 
     Example: fedcore metrics reports/rfedavg/table1.csv --out metrics.json
     """
-    write_text(out, means_json(tables))
+    write_text(out, means_json(tables or ()))
 
 
 def pdf(source: Path, target: Path) -> None:

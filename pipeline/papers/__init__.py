@@ -65,7 +65,12 @@ def catalogue_of(
         config["scale"] = scale
     if studies:
         config["studies"] = [*map(str, studies)]
-    return build_catalogue(with_studies(config, params.parent))
+    try:
+        return build_catalogue(with_studies(config, params.parent))
+    except SpecError as error:
+        if over is None or isinstance(error, StudyError):
+            raise
+        raise SpecError(f"{params} with {over}: {error}") from None
 
 
 def published(paper: str) -> Path:

@@ -7,21 +7,20 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from rich.console import Console
 from snakemake_interface_storage_plugins.io import Mtime
 
-from fedcore.base import MIRROR
+from fedcore.base import MIRROR, core_yaml
 from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, walked, write_text
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
-from pipeline.catalogue.params import STUDY, StudyError, configuration, overlay, with_studies
+from pipeline.catalogue.params import STUDY, StudyError, configuration, laid_over, overlay, with_studies
 from pipeline.catalogue.targets import RESULTS, PlannedPartition, PlannedRun, Sources
 from pipeline.claims.ledger import PAPERS
 from pipeline.papers import build_catalogue
@@ -34,7 +33,8 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 GO_ON = "The same command continues from the checkpoints."
 WHAT_NOW = f"""fedcore status shows what is done, and why a run failed. {GO_ON}
-A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv [--study FILE]"""
+A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv
+[--scale SCALE] [--overlay FILE] [--study FILE]"""
 SITE = PAPERS.parent / "site"
 SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)
 TRAIN = ("train", "train_study")
@@ -69,8 +69,11 @@ class Workflow:
         params, *over = files_of(snakemake)
         self.where = f"{params}{' with ' if over else ''}{', '.join(over)}: "
         if snakemake is not None:
-            changes = (*map(read_configuration, over), snakemake.config_settings.config)
-            config = reduce(overlay, changes, read_configuration(params))
+            config = read_configuration(params)
+            with _in_one_line(""):
+                for file in over:
+                    config = laid_over(config, Path(file), quick=True)
+            config = overlay(config, snakemake.config_settings.config)
         with _in_one_line(self.where):
             self.config = with_studies(config)
             self.catalogue = build_catalogue(self.config)
@@ -99,7 +102,7 @@ class Workflow:
             say(moved, error=True)
         jobs = self._jobs()
         # Without the mirror, whose address may hold a password.
-        merged = yaml.safe_dump({**self.config, "data": {}}, sort_keys=False)
+        merged = core_yaml.to_yaml({**self.config, "data": {}})
         for order in filter(None, (job.params.get("order") for job in jobs)):
             text = canonical_json(order["told"]) if "told" in order else merged
             write_text(Path(order["file"]), f"{text}\n")

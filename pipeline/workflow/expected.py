@@ -113,6 +113,7 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
     """
     if over is not None:
         configuration(over)  # refuses a file that can't be read
+    catalogue_of(params)  # refuses wrong parameters
     folders = [path for path in results.glob("*/*/*/*/seed*") if path.is_dir()]
     scales = {path.parents[2].name for path in folders} & {*configuration(params)["scales"], STUDY}
     catalogues = [

@@ -1,15 +1,17 @@
 """How fast the machine at hand is: what its results took, or a calibration of some seconds."""
 
 import os
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from fedcore.base.errors import SpecError
 from fedcore.base.files import read_or_empty
 from fedcore.execution.integrity import TIMING
 from fedcore.execution.machine import processor
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import STUDY
-from pipeline.catalogue.targets import RESULTS
+from pipeline.catalogue.targets import RESULTS, PlannedRun
 from pipeline.workflow.estimate import Factors, Guesses, demand, factors
 
 
@@ -24,9 +26,13 @@ def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Fact
     A run that went on from a checkpoint, or ended early, does not count: its time is not of all rounds.
     """
     guess, ratios = Guesses(), []
+    index: dict[str, PlannedRun] = {}
+    for paper in catalogue.papers:
+        with suppress(SpecError):  # a wrong value of one paper is said where its runs are asked for
+            index |= catalogue.planned(paper).runs
     scales = {catalogue.params.scale, STUDY}
     for path in chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales):
-        run = catalogue.index.get(path.parent.relative_to(root).as_posix())
+        run = index.get(path.parent.relative_to(root).as_posix())
         timing = read_or_empty(path)
         uninterrupted = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
         if run and uninterrupted and timing.get("device") == device and timing.get("seconds"):

@@ -19,9 +19,10 @@ from fedcore.cli.main import app
 from fedcore.execution.integrity import sealed
 from fedcore.execution.machine import processor
 from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import configuration
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.cost import bill, calibrated, text
-from pipeline.papers import catalogue_of
+from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.workflow import machine
 from pipeline.workflow.estimate import ENOUGH, Guesses
 
@@ -87,6 +88,19 @@ def test_a_report_of_partitions_trains_nothing(catalogue: Catalogue, tmp_path: P
     paper, name = next((p, n) for p, n, target in catalogue.targets() if target.needs == "partitions")
     costs = bill(catalogue, f"{paper}/{name}", root=tmp_path)
     assert (costs["to_make"], costs["core_hours"]["high"], len(text(costs))) == (0, 0.0, 1)
+
+
+def test_times_follow_results_beside_a_paper_with_a_wrong_value(tmp_path: Path) -> None:
+    config = configuration(HOME / "params.yaml")
+    section = config["papers"]["fedomw"]["datasets"]["mnist"]["splits"]
+    next(iter(section.values()))["alpha"] = -1
+    wrong = build_catalogue(config)
+    runs = wrong.needed("rfedavg", "table1")
+    for run in runs[:ENOUGH]:
+        finish(run, tmp_path, 5 * Guesses()(run).seconds)
+    with pytest.raises(SpecError):
+        _ = wrong.index
+    assert machine.here(wrong, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

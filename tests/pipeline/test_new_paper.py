@@ -52,6 +52,10 @@ def test_what_cannot_be_written_leaves_nothing(checkout: Path) -> None:
         (("paper", "new", "Mini", "--data", "mnist"), "got 'Mini', expected a name of the form"),
         (("paper", "new", "mini", "--data", "mnits"), "mnits"),
         (("paper", "new", "radfed", "--data", "mnist"), "'radfed' is there already"),
+        (
+            ("paper", "new", "mini", "--data", "mnist", "--partition", "dirichlet:-1"),
+            "error: datasets.mnist.splits.dirichlet__1.alpha: got -1, expected",
+        ),
     ):
         process = fedcore(checkout, *words)
         assert process.returncode != 0

@@ -18,10 +18,23 @@ COMMANDS = {
     "metrics none.csv --out m.json": "none.csv: no such file",
     "metrics params.yaml --out m.json": "params.yaml: no table of a report: 'row'",
     "metrics binary.csv --out m.json": "binary.csv: no table of a report: 'utf-8' codec",
+    "readings nosuch/table2 --points labels": "reports/nosuch/table2: no such report",
+    "runs radfed/table3 --overlay five.yaml": "params.yaml with five.yaml: studies: got 5, expected files of",
+    "study new x --like run.yaml --rounds 3": "--rounds: given beside --like, whose run has its own",
+    "study new x --like run.yaml --clients 3": "--clients: given beside --like, whose run has its own",
     "pdf none.tex x.pdf": "none.tex: no such file",
     "verify --params none.yaml": "none.yaml: ",
     "prune --overlay none.yaml": "none.yaml: ",
     "partial radfed/table1": "reports/radfed/table1: needs partitions and no run",
+}
+
+
+RUN = {
+    "data": {"name": "mnist", "edition": "demo"},
+    "partition": {"name": "iid", "clients": 4},
+    "model": {"name": "linear"},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 2, "lr": 0.1, "batch_size": 10},
 }
 
 
@@ -34,6 +47,8 @@ def test_what_a_command_cannot_use_is_one_line(
     monkeypatch.setattr(sys, "argv", ["fedcore", *command.split()])
     config = parameters("radfed") | {"primary_paper": "radfed"}
     Path("params.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    Path("five.yaml").write_text("studies: 5")
+    Path("run.yaml").write_text(yaml.safe_dump(RUN))
     Path("empty.csv").touch()
     Path("binary.csv").write_bytes(b"\xff\x00")
     Path("results").mkdir()

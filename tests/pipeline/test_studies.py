@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pretended import finish
 from project import HOME, Project, parameters
 from wording import one_line
 
+from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
 from fedcore.base.registry import plugins
 from fedcore.spec import parse
@@ -25,6 +27,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import StudyError, overlay, with_studies
 from pipeline.cli.cost import bill, text
 from pipeline.cli.new import new_study
+from pipeline.fidelity.package import COLUMNS
 from pipeline.papers import build_catalogue, catalogue_of
 from pipeline.reports.ranks import DEPENDENT, ranking
 from pipeline.workflow.dvc import dvc_yaml
@@ -288,6 +291,14 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             f"{FILE}: chosen.0.of: got 'fedporx', which is not defined",
         ),
         (
+            {"algorithms": {"fedprox": {"grid": {"algorithm.mu": [[[3, 4]]]}}}},
+            f"{FILE}: algorithm.mu: got ((3, 4),), expected a number",
+        ),
+        (
+            {"grid": {"training.rounds": ["3"]}, "measurements": 2},
+            f"{FILE}: training.rounds: got '3', expected a number",
+        ),
+        (
             {"grid": {"training.lr": [0.1]}, "variants": {"slow": {"training.lr": 0.01}}},
             f"{FILE}: 'training.lr' is in grid and in variants, expected one of them",
         ),
@@ -327,6 +338,8 @@ def test_studies_are_read_from_their_folder_and_from_files_elsewhere(tmp_path: P
     [
         ("rfedavg", "a paper has this name"),
         ("site", "got 'site', expected a name"),
+        ("evaluation", "got 'evaluation', expected a name"),
+        ("results", "got 'results', expected a name"),
         ("My", "got 'My', expected a name"),
     ],
 )
@@ -451,7 +464,8 @@ def test_a_stage_of_dvc_depends_on_the_user_s_own_files_and_plug_ins(
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     copied = Project.copy(tmp_path_factory.mktemp("project"))
     (copied.folder / "studies").mkdir()
-    (copied.folder / FILE).write_text(yaml.safe_dump(dict(STUDY)))
+    text_like_a_number = {"report": {"labels": {"sim": "1e-3"}}}
+    (copied.folder / FILE).write_text(core_yaml.to_yaml(overlay(dict(STUDY), text_like_a_number)))
     copied.make("reports/own")
     return copied
 
@@ -467,8 +481,11 @@ def test_a_study_is_built_by_its_name_from_its_runs_alone(project: Project) -> N
     assert "Table of studies/own.yaml." in page
     assert "scale" not in page.lower()
     assert "| FedProx, mu = 0.01 |" in page
-    for name in ("curves", "ranks", "partitions"):
-        assert (project.folder / "reports" / "own" / f"{name}.csv").stat().st_size
+    explained = {*chain(*core_yaml.read(COLUMNS, "columns").values())}
+    assert "1e-3" in page
+    for name in ("table", "cost", "curves", "ranks", "partitions"):
+        text = (project.folder / "reports" / "own" / f"{name}.csv").read_text()
+        assert {*text.partition("\n")[0].split(",")} <= explained
     assert project.jobs("reports/own", "--config", "scale=quick") == {}
 
 
@@ -699,6 +716,15 @@ def test_tried_rounds_are_as_many_trainings_for_all() -> None:
         "radfed-rounds_4": 2,
         "radfed-rounds_8": 4,
     }
+
+
+def test_one_round_is_as_long_as_all_for_each_client() -> None:
+    steps = {"local_steps": [1, 2, 3, 4], "local_epochs": None}
+    catalogue = made({"regimes": {"silo": {"training": steps}}, "algorithms": {"fedavg": {"once": True}}})
+    once = next(run for run in catalogue.needed("own", "table") if run.algorithm == "fedavg")
+    rounds = next(run for run in catalogue.needed("own", "table") if run.algorithm != "fedavg")
+    times = rounds.spec["training"]["rounds"] * rounds.spec["participation"]["fraction"]
+    assert once.spec["training"]["local_steps"] == [round(n * times) for n in (1, 2, 3, 4)]
 
 
 def test_a_table_that_no_run_reached_does_not_say_that_none_is_finished(tmp_path: Path) -> None:
