@@ -170,7 +170,7 @@ def test_the_page_says_what_leads_are_left_without_data_that_repeat_rows() -> No
     }
     assert all(found[name].low > 0 and found[name].sets == 7 for name in leaders)
     better = {name for name in found if found[name].verdict(margin) == "better"}
-    assert better == {"fedadc", "fedavgm"}
+    assert better == {"fedadc", "nova_adagrad", "fedadagrad", "prox_adagrad", "fedavgm"}
     assert min(effects.corrected(found, families).values()) > 0.05
     least = {name: replace(effect, p=2 / 2**7) for name, effect in found.items()}
     assert f"below {effects.corrected(least, families)['fedadc']:.2f}".replace("0.", ".") in text
