@@ -39,9 +39,8 @@ def partial(report: Report, scale: Scale = None, overlay: Overlay = None, study:
     catalogue = catalogue_of(PARAMS, scale, overlay, studies=study or ())
     sources = catalogue.sources(*catalogue.named(report))
     paths = write_partial(sources)
-    made = sum(is_made(run, sources.root) for run in sources.runs)
-    for line in (f"{made} of {len(sources.runs)} runs are finished", *(f"wrote {path}" for path in paths)):
-        say(line)
+    finished = sum(is_made(run, sources.root) for run in sources.runs)
+    say(f"{finished} of {len(sources.runs)} runs are finished", *(f"wrote {path}" for path in paths))
 
 
 def fidelity(scale: Scale = None, as_json: Json = False) -> None:
