@@ -26,14 +26,15 @@ def here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Fact
     A run that went on from a checkpoint, or ended early, does not count: its time is not of all rounds.
     """
     guess, ratios = Guesses(), []
+    scales = {catalogue.params.scale, STUDY}
+    files = chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales)
+    timings = {path.parent.relative_to(root): read_or_empty(path) for path in files}
     index: dict[str, PlannedRun] = {}
-    for paper in catalogue.papers:
+    for paper in {folder.parts[1] for folder in timings} & {*catalogue.papers}:
         with suppress(SpecError):  # a wrong value of one paper is said where its runs are asked for
             index |= catalogue.planned(paper).runs
-    scales = {catalogue.params.scale, STUDY}
-    for path in chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales):
-        run = index.get(path.parent.relative_to(root).as_posix())
-        timing = read_or_empty(path)
+    for folder, timing in timings.items():
+        run = index.get(folder.as_posix())
         uninterrupted = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
         if run and uninterrupted and timing.get("device") == device and timing.get("seconds"):
             ratios.append((demand(run.spec, run.recipe), timing["seconds"] / guess(run).seconds))

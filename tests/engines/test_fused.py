@@ -84,6 +84,15 @@ def test_other_steps_have_the_bytes_of_hand_derived_gradients(images: Path, trai
     assert state.models.numpy().tobytes() == expected.models.numpy().tobytes()
 
 
+def test_a_first_layer_may_be_narrower_than_there_are_classes(images: Path) -> None:
+    values = asked(images) | {"model": {"name": "mlp", "hidden": [2]}}
+    prepared, state = trained(values)
+    assert by_coefficients(prepared)
+    assert prepared.problem.classes > 2
+    _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
+
+
 def test_layers_without_biases_move_likewise(images: Path) -> None:
     values = asked(images) | {"model": {"name": "linear", "bias": False}}
     prepared, state = trained(values)

@@ -98,6 +98,7 @@ def test_times_follow_results_beside_a_paper_with_a_wrong_value(tmp_path: Path) 
     runs = wrong.needed("rfedavg", "table1")
     for run in runs[:ENOUGH]:
         finish(run, tmp_path, 5 * Guesses()(run).seconds)
+    finish(wrong.needed("radfed", "table3")[0], tmp_path, 5.0)
     with pytest.raises(SpecError):
         _ = wrong.index
     assert machine.here(wrong, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
