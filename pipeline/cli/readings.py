@@ -54,9 +54,8 @@ def readings(
         raise SpecError(f"--points: missing, expected some of {', '.join(names)}")
     section |= {"seeds": seeds} if seeds else {}
     section |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
-    change = {
-        original.params.scale: {"papers": {paper: {"readings": {target: section}}}}
-    }  # whose values come last
+    of_scale = original.params.scale  # whose values come last
+    change = {of_scale: {"papers": {paper: {"readings": {target: section}}}}}
     catalogue = build_catalogue(overlay(config, {"scales": change}))
     cost = bill(catalogue, f"{paper}/{target}{ENDING}", cores=cores or os.cpu_count() or 1)
     say(*text(cost), error=as_json)
