@@ -2,12 +2,11 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from numbers import Real
-from os.path import isdir
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.lazy import DataFrame, optional, pd
+from fedcore.base.lazy import optional, pd
 from fedcore.base.options import omit_default
-from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
+from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source, pictures
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz_folder import Arrays, checked
 from fedcore.data.readers import (
@@ -30,25 +29,9 @@ from fedcore.data.readers import (
     read_table,
     reading,
     refuse,
-    refuse_foreign_name,
 )
 from fedcore.data.standardise import SCALINGS
 
-PICTURES = (
-    ".bmp",
-    ".gif",
-    ".jfif",
-    ".jp2",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-)
-UNREAD = (".avif", ".dng", ".eps", ".heic", ".heif", ".jxl", ".raw", ".svg", ".tga")
 TRUTH = {"true": "True", "false": "False"}
 
 
@@ -130,43 +113,14 @@ def build_table(options: TableOptions, source: Source) -> Dataset:
 
 def build_folder(options: OwnOptions, source: Source) -> Dataset:
     """Load a folder of images: x float32 [n, channels, height, width]."""
-    client = "client" if "client" in _listed(options.path) else None
+    client = "client" if "client" in pictures.in_folders(options.path) else None
     table_options = TableOptions(**dict(options), target="class", image="image", client=client)
-    return _load("folder", options.path, table_options, _listed, _same_files)
-
-
-def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
-    """Yield a folder's images in order, also behind links but not in a circle, and none that is hidden."""
-    for entry in sorted(folder.iterdir()):
-        place, ending = os.path.realpath(entry), entry.suffix.lower()
-        if entry.name.startswith(".") or place in above:
-            continue
-        if ending in UNREAD:
-            raise DataError(f"{entry}: an image that can't be read, expected {', '.join(PICTURES)}")
-        if entry.is_dir():
-            yield from _below(entry, above | {place})
-        elif ending in PICTURES:
-            refuse_foreign_name(entry)
-            yield entry
-
-
-def _listed(path: str) -> Any:
-    files = [*_below(Path(path), frozenset([os.path.realpath(path)]))] if isdir(path) else []
-    depths = {len(file.relative_to(path).parts) for file in files}
-    if depths not in ({2}, {3}):
-        problem = "images at several depths" if depths - {1} else "no images in folders"
-        message = f"{problem}, expected <class>/<image> or <client>/<class>/<image>"
-        raise DataError(f"{path}: {message if isdir(path) else 'no such folder'}")
-    (depth,) = depths
-    for folder in dict.fromkeys(parent for file in files for parent in file.relative_to(path).parents):
-        refuse_foreign_name(folder)
-    rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
-    return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
+    return _load("folder", options.path, table_options, pictures.in_folders, _same_files)
 
 
 def size_of_folder(options: OwnOptions) -> Size:
     """Return how large a folder is, from its first image."""
-    images = _listed(options.path)
+    images = pictures.in_folders(options.path)
     first = read_picture(Path(images["image"][0]), options.size, None)
     clients = images["client"].nunique() if "client" in images else 100
     return Size(len(images), first.shape, images["class"].nunique(), clients)
@@ -269,9 +223,9 @@ def _load(
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
     groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
-    make = partial(_pictures, options) if options.image else numbers
+    make = partial(pictures.in_column, options.size) if options.image else numbers
     x = [make(where, frames[where][inputs]) for where in frames]
-    x = _coloured(x) if options.image else x
+    x = pictures.coloured(x) if options.image else x
     rows = [Rows(x[index], y[where], groups.get(where)) for index, where in enumerate(frames)]
     train, tested = rows[0].split(test, options.seed) if isinstance(test, float) else (rows[0], rows[-1])
     _refuse_unseen(f"data.test: {test}", train, tested, classes)
@@ -335,26 +289,6 @@ def _apart(first: str, second: str) -> bool:
 def _dataset(name: str, train: Rows, test: Rows, classes: int, origin: str, ids: tuple[str, ...]) -> Dataset:
     note = f"{len(train):,} + {len(test):,} rows {origin}"
     return Dataset(name, train, test, classes, "real", note, group_names=ids)
-
-
-def _pictures(options: TableOptions, where: str, frame: DataFrame) -> NDArray[np.uint8]:
-    """Return the images that a column names, or holds as the hub's data sets do [n, channels, h, w]."""
-    arrays: list[NDArray[np.uint8]] = []
-    refuse(where, column := frame.iloc[:, 0], column.isna(), "an image")
-    for row, cell in enumerate(column):
-        picture = cell if isinstance(cell, dict) else {"path": cell}
-        path = Path(str(picture["path"] or f"{where}, row {row + 1}"))
-        arrays.append(read_picture(path, options.size, picture.get("bytes")))
-        if arrays[row].shape[1:] != arrays[0].shape[1:]:
-            shape, first = (list(array.shape[1:]) for array in (arrays[row], arrays[0]))
-            raise DataError(f"{path}: pixels {shape}, expected {first} as of the first image, or data.size")
-    return np.stack(_coloured(arrays))
-
-
-def _coloured(images: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return images [..., channels, h, w] with as many channels as any has; grey has its value in each."""
-    channels = max(image.shape[-3] for image in images)
-    return [np.repeat(image, channels // image.shape[-3], axis=-3) for image in images]
 
 
 def _scaled(scaling: str, *parts: NDArray[Any]) -> list[NDArray[np.float32]]:
