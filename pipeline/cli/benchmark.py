@@ -1,5 +1,8 @@
 """`fedcore benchmark`: the study of all methods, worked on over many sittings, and your own among them."""
 
+import random
+import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
@@ -14,6 +17,8 @@ from fedcore.base.lazy import DataFrame, pd
 from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
+from fedcore.execution.batch import execute
+from fedcore.execution.integrity import finished
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration, load, require_known
@@ -22,14 +27,17 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
+from pipeline.reports.kept import line_of
 from pipeline.reports.search import OWN
-from pipeline.reports.trials import FINALS, TRIALS
-from pipeline.workflow.sitting import done, needed, sit
+from pipeline.reports.trials import AGAIN, FINALS, TRIALS
+from pipeline.workflow.estimate import guesses
+from pipeline.workflow.expected import stated
 
 WHOLE, SMALL = (Path(f"studies/benchmark/benchmark{size}.yaml") for size in ("", "_small"))
 Small = Annotated[bool, typer.Option("--small", help="The small level: six small data sets, four trials.")]
 Study = Annotated[Path | None, typer.Option(help="A study with a section benchmark, as wider rates.")]
 Minutes = Annotated[float, typer.Option(min=0, help="How long it may take; the same command goes on.")]
+Wanted = Callable[[PlannedRun], bool]
 benchmark = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -145,6 +153,58 @@ def _sit(
     families = section["families"].values()
     board["tests"] = board.index.map({name: len(family) for family in families for name in family})
     return board.loc[board.index.isin([section["base"], method, *chain(*families)])], written
+
+
+def sit(
+    planned: Callable[[], Catalogue], name: str, seconds: float, settings: Settings, wanted: Wanted
+) -> Catalogue | None:
+    """Make a benchmark's wanted runs until the time is over, those of the cheapest workload first.
+
+    ``planned`` returns the catalogue as the stages have come. Kept runs count as made. Each process takes
+    a workload's runs in an order of its own, so that several seldom meet. Returns the catalogue once nothing
+    is missing, and raises DataError if a run failed.
+    """
+    until, changed = time.monotonic() + seconds, [TRIALS, AGAIN]
+    catalogue = planned()
+    while True:
+        for stage in changed:  # by its table the next stage is planned
+            if any(Path(run.folder).exists() and done(run) for run in needed(catalogue, name, stage)):
+                write_partial(catalogue.sources(name, stage))
+                catalogue = planned()
+        stage, runs = _next(catalogue, name, wanted)
+        if not runs:
+            return catalogue
+        changed = [stage]
+        say(f"{runs[0].setting}: {len(runs)} runs of {stage}", error=True)
+        for run in random.sample(runs, len(runs)):
+            if time.monotonic() >= until:
+                return None
+            if execute([{**run.order(), "partition": None}], settings, quiet=True):
+                raise DataError(f"{run.folder}: failed, as said above")
+
+
+def done(run: PlannedRun) -> bool:
+    """Whether a run is kept, or ended here by the code of today."""
+    return line_of(run, Path()) is not None or finished(Path(run.folder), stated(run))
+
+
+def needed(catalogue: Catalogue, name: str, stage: str) -> list[PlannedRun]:
+    """Return the runs of a stage; none as long as nothing is known of it."""
+    return catalogue.needed(name, stage) if stage in catalogue.papers[name].targets else []
+
+
+def _next(catalogue: Catalogue, name: str, wanted: Wanted) -> tuple[str, list[PlannedRun]]:
+    """Return what is missing next: a stage, and its runs of one workload; no runs if all are made."""
+    cost: dict[str, float] = defaultdict(float)
+    guess = guesses(catalogue)
+    for run in filter(wanted, needed(catalogue, name, TRIALS)):
+        cost[run.setting] += guess(run).seconds
+    for setting in sorted(cost, key=lambda setting: cost[setting]):
+        for stage in (TRIALS, AGAIN, FINALS):
+            workload = (run for run in needed(catalogue, name, stage) if run.setting == setting)
+            if runs := [run for run in workload if wanted(run) and not done(run)]:
+                return stage, runs
+    return "", []
 
 
 def _through(catalogue: Catalogue, name: str, method: str) -> set[str]:

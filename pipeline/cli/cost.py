@@ -24,11 +24,11 @@ from pipeline.cli.lookup import cell
 from pipeline.cli.names import PARAMS, TARGET, Overlay, Scale, elsewhere
 from pipeline.papers import catalogue_of
 from pipeline.reports.kept import line_of
-from pipeline.workflow import machine
-from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, demand, duration, estimate, with_interval
+from pipeline.workflow import estimate
+from pipeline.workflow.estimate import NOTHING, UNKNOWN, Guesses, demand
 from pipeline.workflow.expected import stated
 from pipeline.workflow.messages import job_name
-from pipeline.workflow.reports import path_of, runs_of
+from pipeline.workflow.reports import runs_of
 
 GPUS = Path("/proc/driver/nvidia/gpus")
 COSTLIEST = 5
@@ -62,7 +62,7 @@ def cost(
     elif target is None:
         raise SpecError("cost: expected a report, a paper or 'all'; `fedcore targets` lists them")
     if target is None:
-        show(as_json, {"speed": machine.speed()}, [])
+        show(as_json, {"speed": estimate.calibrated_speed()}, [])
     else:
         catalogue = catalogue_of(PARAMS, scale, overlay, studies=elsewhere([target]))
         costs = bill(catalogue, target, cell, cores or os.cpu_count() or 1)
@@ -77,14 +77,17 @@ def bill(
     ``where`` is the row and column of a cell, by key or label, None for the whole; ``cores`` is how many runs
     go side by side; ``root`` holds results/. A target, row or column that there isn't raises SpecError.
     """
-    runs = _runs(catalogue, target, where)
+    runs = runs_of(catalogue, target)
+    if where:
+        sources, row, column = cell(catalogue, target, *where)
+        runs = list(sources.cells[row, column]) if sources.trained else []
     planned = {str(root / run.folder): stated(run) for run in runs}
     statuses = survey(root / RESULTS, planned, alone=True)
     ended = {str(run.folder): run.seconds for run in statuses if run.state in FINISHED}
     left = [run for run in runs if str(root / run.folder) not in ended and line_of(run, root) is None]
-    guess = machine.guesses(catalogue, root)
+    guess = estimate.guesses(catalogue, root)
     gpus = len([*GPUS.glob("*")])
-    on_gpu = machine.here(catalogue, root, "cuda")
+    on_gpu = estimate.measured_here(catalogue, root, "cuda")
     memory = max((guess(run).memory_mb for run in left), default=0) * 2**20 / GB
     scales = {run.scale for run in runs}
     groups = {run.group: run for run in left}.values()
@@ -102,7 +105,7 @@ def bill(
         "gpu_wall_hours": _wall(Guesses(1.0, on_gpu), left, gpus) if gpus and on_gpu else None,
         "memory_gb": _guess(memory, memory * LEAST_MEMORY, memory * MOST_MEMORY),
         "disk_gb": _disk(left, root),
-        "speed": machine.speed(),
+        "speed": estimate.calibrated_speed(),
         "measured_here": len(guess.here or ()),
         "unknown_data": sorted(unknown),
         "dearest": [*_costliest(catalogue, guess, left)],
@@ -114,7 +117,7 @@ def text(costs: Mapping[str, Any]) -> list[str]:
     at = "" if costs["scale"] == STUDY else f" at {costs['scale']} scale"
     lines = [
         f"{costs['target']}{at}: {costs['to_make']:,} runs to make, {costs['made']:,} already made "
-        f"({duration(costs['made_core_hours'] * HOUR)})"
+        f"({estimate.duration(costs['made_core_hours'] * HOUR)})"
     ]
     if not costs["to_make"]:
         return lines
@@ -144,14 +147,6 @@ def _basis(costs: Mapping[str, Any]) -> str:
     if costs["speed"]:
         return f"Runs take {costs['speed']:.2f} times as long here as the kept ones took."
     return "This machine is taken to be as fast as that of the kept runs; measure: fedcore cost --calibrate"
-
-
-def _runs(catalogue: Catalogue, target: str, where: Cell | None) -> list[PlannedRun]:
-    if where:
-        path_of(catalogue, target)  # refuses a wrong name
-        sources, row, column = cell(catalogue, target, *where)
-        return list(sources.cells[row, column]) if sources.target.needs == "runs" else []
-    return runs_of(catalogue, target)
 
 
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
@@ -207,15 +202,14 @@ def calibrated() -> float:
             }
         )
         seconds = runner.run(spec, settings=runner.Settings(device="cpu")).timing["seconds"]
-        ratios.append(seconds / estimate(demand(spec.resolved(), spec.recipe)).seconds)
+        ratios.append(seconds / estimate.estimate(demand(spec.resolved(), spec.recipe)).seconds)
     speed: float = median(ratios[1:])
-    machine.calibration().parent.mkdir(parents=True, exist_ok=True)
-    write_json(machine.calibration(), {"processor": processor(), "speed": round(speed, 3)})
+    write_json(estimate.calibration(), {"processor": processor(), "speed": round(speed, 3)})
     return speed
 
 
 def _shown(guess: Guess) -> str:
-    return with_interval(*(hours * HOUR for hours in guess.values()))
+    return estimate.with_interval(*(hours * HOUR for hours in guess.values()))
 
 
 def _gigabytes(size: Guess) -> str:

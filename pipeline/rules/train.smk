@@ -26,9 +26,9 @@ rule train:
         flow.environment
     threads: 1
     resources:
-        runtime=flow.minutes,
-        mem_mb=flow.megabytes,
-        gpu_percent=flow.gpu_percent,
+        runtime=lambda wildcards, attempt: flow.cost(wildcards).minutes(attempt),
+        mem_mb=lambda wildcards, attempt: flow.cost(wildcards).megabytes(attempt),
+        gpu_percent=lambda wildcards: flow.cost(wildcards).gpu_percent,
     params:
         order=flow.order,
     shell:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,9 +25,9 @@ from pipeline.catalogue.targets import RESULTS, PlannedPartition, PlannedRun, So
 from pipeline.claims.ledger import PAPERS
 from pipeline.papers import build_catalogue
 from pipeline.reports.kept import REFERENCE, RUNS, line_of
-from pipeline.workflow import machine, messages
+from pipeline.workflow import messages
 from pipeline.workflow.adopt import Decision, apply, inspect, leave_others, recorded
-from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration
+from pipeline.workflow.estimate import NOTHING, Cost, Guesses, duration, guesses
 from pipeline.workflow.reports import ReportFiles, one_of
 from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
@@ -39,7 +39,6 @@ SITE = PAPERS.parent / "site"
 SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
-SMALL_PERCENT = 25
 Kept = TypeVar("Kept")
 Order = dict[str, Any]
 
@@ -50,10 +49,8 @@ class Workflow:
     An order is what a job's command is told: a parameter of its rule, so another one makes the job run
     again. ``begin`` writes it to its ``file`` beside the log, so the command can be repeated by hand.
     Snakemake's workflow says whether jobs are really done, and what is laid over params.yaml: files, read by
-    our rules, and what ``--config`` changed. Without it, ``config`` is the whole configuration.
-
-    Raises:
-        SystemExit: the configuration is wrong; the message is one line.
+    our rules, and what ``--config`` changed. Without it, ``config`` is the whole configuration. A wrong one
+    is SystemExit with one line.
     """
 
     run_files = (SPEC, HISTORY, SUMMARY, TIMING, PROVENANCE)
@@ -61,16 +58,17 @@ class Workflow:
     def __init__(self, config: Mapping[str, Any], snakemake: Any = None) -> None:
         self.snakemake = snakemake
         self.decision: Decision | None = None
-        self.checked: dict[str, Planned] = {}
-        main = snakemake is not None and snakemake.is_main_process
-        self.main, self.records = main, recorded() if main else None
-        if main:
+        self.main = snakemake is not None and snakemake.is_main_process
+        self.records = recorded() if self.main else None
+        if self.main:
             atexit.register(self._announce_dry_run)
-        params, *over = files_of(snakemake)
-        self.where = f"{params}{' with ' if over else ''}{', '.join(over)}: "
+        self.where = "params.yaml: "
         if snakemake is not None:
-            config = read_configuration(params)
+            files = (str(file).removeprefix(f"{Path.cwd()}/") for file in snakemake.configfiles)
+            if over := [file for file in dict.fromkeys(files) if file != "params.yaml"]:
+                self.where = f"params.yaml with {', '.join(over)}: "
             with _in_one_line(""):
+                config = configuration(Path("params.yaml"), quick=True)
                 for file in over:
                     config = laid_over(config, Path(file), quick=True)
             config = overlay(config, snakemake.config_settings.config)
@@ -106,9 +104,11 @@ class Workflow:
         for order in filter(None, (job.params.get("order") for job in jobs)):
             text = canonical_json(order["told"]) if "told" in order else merged
             write_text(Path(order["file"]), f"{text}\n")
-        seconds = (LogHandler.words.seconds(job.rule.name, job.wildcards_dict) for job in jobs)
         with _in_one_line(self.where):  # times follow results that are here, of any study
-            LogHandler.asked = (len(jobs), sum(seconds))
+            LogHandler.asked = (
+                len(jobs),
+                sum(self._seconds(job.rule.name, job.wildcards_dict) for job in jobs),
+            )
         self._say_how_long()
 
     def say_what_now(self) -> None:
@@ -128,7 +128,7 @@ class Workflow:
     def _say_how_long(self) -> None:
         jobs = [job for job in self._jobs() if job.rule.name in TRAIN]
         if jobs:
-            cost = sum((self._cost(job.wildcards_dict) for job in jobs), NOTHING)
+            cost = sum((self.cost(job.wildcards_dict) for job in jobs), NOTHING)
             say(f"{len(jobs)} jobs train for about {cost} on one core; see `fedcore cost`", error=True)
 
     def _announce_dry_run(self) -> None:
@@ -266,24 +266,13 @@ class Workflow:
         folder = runs[0].folder if wildcards.get("seed") else runs[0].group
         return _order("train", folder, [run.order() for run in runs])
 
-    def minutes(self, wildcards: Any, attempt: int) -> int:
-        """Return the time to ask a cluster for; twice as much at each further attempt."""
-        return self._cost(wildcards).minutes(attempt)
-
-    def megabytes(self, wildcards: Any, attempt: int) -> int:
-        """Return the memory to ask a cluster for; half as much again at each further attempt."""
-        return self._cost(wildcards).megabytes(attempt)
-
-    def gpu_percent(self, wildcards: Any) -> int:
-        """Return the share of a GPU that a job takes: runs of small gradient steps leave room for others."""
-        return SMALL_PERCENT if self._cost(wildcards).small else 100
+    def cost(self, wildcards: Any) -> Cost:
+        """Return the cost of a job's runs, one after the other."""
+        return sum(map(self._guess, self._runs(wildcards)), NOTHING)
 
     def batch(self, wildcards: Any) -> str | None:
         """Return the group of jobs that a cluster gets together: those that take little time."""
-        return "short" if self._cost(wildcards).seconds < SHORT_SECONDS else None
-
-    def _cost(self, wildcards: Any) -> Cost:
-        return sum(map(self._guess, self._runs(wildcards)), NOTHING)
+        return "short" if self.cost(wildcards).seconds < SHORT_SECONDS else None
 
     def _named(self, rule: str, wildcards: Mapping[str, str]) -> str:
         """Return what a job does; where it trains with several seeds, with all of them."""
@@ -293,20 +282,18 @@ class Workflow:
         return f"{name}, seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str]) -> float:
-        return self._cost(wildcards).seconds if rule in TRAIN else 1.0
+        return self.cost(wildcards).seconds if rule in TRAIN else 1.0
 
     @cached_property
     def _guess(self) -> Guesses:
-        return machine.guesses(self.catalogue)
+        return guesses(self.catalogue)
 
     def _planned(self, paper: str) -> Planned:
         """Return what a paper needs, with every specification checked before any of its jobs runs."""
-        if paper in self.checked:
-            return self.checked[paper]
         if self.main and not self.snakemake.dryrun:
             leave_others(self.snakemake.persistence)
         with _in_one_line(self.where):
-            return self.checked.setdefault(paper, self.catalogue.planned(paper))
+            return self.catalogue.planned(paper)
 
     def _sources(self, wildcards: Any) -> Sources:
         """Return what a report is made of.
@@ -340,19 +327,6 @@ class Workflow:
     def _partition(self, wildcards: Any) -> PlannedPartition:
         folder = f"{RESULTS}/{wildcards.paper}/{wildcards.scale}/partitions/{wildcards.division}"
         return _known(self._planned(wildcards.paper).partitions, f"{folder}/seed{wildcards.seed}")
-
-
-def files_of(snakemake: Any) -> list[str]:
-    """Return params.yaml and the files that Snakemake's ``--configfile`` lays over it, in this order."""
-    given = map(str, snakemake.configfiles if snakemake is not None else ())
-    return [*dict.fromkeys(["params.yaml", *(file.removeprefix(f"{Path.cwd()}/") for file in given)])]
-
-
-@cache
-def read_configuration(file: str) -> Mapping[str, Any]:
-    """Read a file of the configuration by `fedcore`'s rules; a wrong one ends Snakemake with one line."""
-    with _in_one_line(""):
-        return configuration(Path(file), quick=True)
 
 
 @contextmanager

@@ -3,29 +3,36 @@
 Plug-ins say what there is to do: data sets how large they are, models how many multiplications a row takes,
 the parts of an algorithm what they add. ``costs.json`` holds what ``benchmarks/costs.py`` fitted to the runs
 of reports/reference: seconds for each sort of work, factors for runs that are alike, and how far off both
-are. What was measured on the machine at hand sets that right (``pipeline.workflow.machine``).
+are. What results took on the machine at hand, or a calibration of some seconds, sets that right.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from math import ceil, exp, log, prod
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from fedcore.base.errors import FedcoreError, SpecError
-from fedcore.base.files import canonical_json
+from fedcore.base.files import canonical_json, read_or_empty
 from fedcore.base.registry import chosen
 from fedcore.data import Size
+from fedcore.execution.integrity import TIMING
+from fedcore.execution.machine import processor
 from fedcore.models import Shape
-from fedcore.parts import Recipe, Schedule
+from fedcore.parts import Recipe
 from fedcore.spec import Participation, Precision
+from pipeline.catalogue import Catalogue
+from pipeline.catalogue.params import STUDY
 from pipeline.catalogue.specification import cohort_size, training_clients
-from pipeline.catalogue.targets import PlannedRun
+from pipeline.catalogue.targets import RESULTS, PlannedRun
 
 FITTED = Path(__file__).with_name("costs.json")
 ENOUGH = 5
@@ -33,7 +40,7 @@ START_SECONDS = 60.0
 BASE_MB = 600
 MARGIN, MEMORY_MARGIN = 3.0, 1.5
 LONGEST_MINUTES = 24 * 60
-SMALL_STEP = 1e9
+SMALL_STEP, SMALL_PERCENT = 1e9, 25
 UNKNOWN = Size(10_000, (100,), 10)
 TEST_SHARE = 0.2
 PASSES = {"sgd": 0, "momentum": 2, "rmsprop": 4}
@@ -59,10 +66,9 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """Return the cost of both, one after the other, as if both guesses were off by the same factor."""
-        low, high = self.low + other.low, self.high + other.high
-        memory = max(self.memory_mb, other.memory_mb)
+        times = (self.seconds + other.seconds, self.low + other.low, self.high + other.high)
         steps = max(self.step_operations, other.step_operations)
-        return Cost(self.seconds + other.seconds, low, high, memory, steps)
+        return Cost(*times, max(self.memory_mb, other.memory_mb), steps)
 
     def minutes(self, attempt: int = 1) -> int:
         """Return what to ask a cluster for: the time with a margin, twice as much at each further attempt.
@@ -77,9 +83,9 @@ class Cost:
         return ceil(self.memory_mb * (MEMORY_MARGIN + (attempt - 1) / 2))
 
     @property
-    def small(self) -> bool:
-        """Whether its gradient steps are too small to keep a GPU busy."""
-        return self.step_operations < SMALL_STEP
+    def gpu_percent(self) -> int:
+        """The share of a GPU that it takes: a run of small gradient steps leaves room for others."""
+        return SMALL_PERCENT if self.step_operations < SMALL_STEP else 100
 
 
 NOTHING = Cost(0.0, 0.0, 0.0, 0, 0.0)
@@ -101,10 +107,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run asks for.
+    """What a run asks for: how much of each sort of ``work`` that ``costs.json`` has a rate for.
 
-    ``work`` is how much of each sort of work that ``costs.json`` has a rate for; ``like`` names the groups of
-    runs like it, the most specific first, the last one of all; ``known``: whether the data say their size.
+    ``like`` names groups of like runs, the most specific first; ``known``: whether the data say their size.
     """
 
     work: Mapping[str, float]
@@ -120,18 +125,19 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
     network = network_of(canonical_json(spec["model"]), size)
     training, schedule = spec["training"], recipe.schedule
     rounds = training["rounds"]
-    rows = _row_counts(spec["partition"], size)
+    trained, tested, held_out = _row_counts(spec["partition"], size)
     clients, cohort = _federation(spec, size)
-    extra = recipe.work(rows.validation)
-    share = rows.trained / clients * (1 if schedule.federated else cohort)
+    extra = recipe.work(held_out)
+    share = trained / clients * (1 if schedule.federated else cohort)
     batch = share if training["batch_size"] == "full" else min(training["batch_size"], max(share, 1.0))
-    trainings = _trainings(spec, schedule, cohort)
-    steps = trainings * _steps(training, share, batch)
-    epochs = training["local_epochs"]
+    trainings = rounds * (schedule.trainings(cohort) if schedule.federated else 1)  # pooled data: one client
+    trainings *= 2 if spec["evaluation"].get("divergence") else 1
+    epochs, local = training["local_epochs"], training["local_steps"]
+    steps = trainings * float(epochs * max(1, ceil(share / batch)) if local is None else np.mean(local))
     stepped = steps * batch if epochs is None else trainings * epochs * max(share, 1)
     forward = stepped * (3 + extra.batch) + trainings * share * (extra.rows + 3 * extra.gradients)
-    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * rows.validation
-    measured = _measured_rows(spec, rows, size)
+    forward += trainings * batch * extra.pieces + rounds * cohort * extra.validation * held_out
+    measured = _measured_rows(spec, trained, tested, size)
     computed = dict.fromkeys(get_args(Precision), 0.0)
     computed[spec["precision"]] += forward
     computed[spec["evaluation"].get("precision") or "fp32"] += measured
@@ -154,30 +160,18 @@ def demand(spec: Mapping[str, Any], recipe: Recipe) -> Demand:
         "loaded": size.rows * prod(size.inputs),
     }
     models = (1 + extra.held) * cohort + extra.held * clients + extra.versions + 10
-    memory = _memory_mb(spec, 2 * size.rows * network.width + models * network.parameters)
+    numbers = 2 * size.rows * network.width + models * network.parameters
+    memory = ceil(BASE_MB + (8 if spec["dtype"] == "float64" else 4) * numbers / 2**20)
     operations = 6 * batch * (network.dense + network.shared)
-    return Demand(work, _like(spec, recipe, rows.validation), memory, operations, size is not UNKNOWN)
+    return Demand(work, _like(spec, recipe, held_out), memory, operations, size is not UNKNOWN)
 
 
-class RowCounts(NamedTuple):
-    """How many rows of the data are trained on, tested on, and held out."""
-
-    trained: float
-    tested: float
-    validation: float
-
-
-def _row_counts(split: Mapping[str, Any], size: Size) -> RowCounts:
+def _row_counts(split: Mapping[str, Any], size: Size) -> tuple[float, float, float]:
+    """Return how many rows of the data are trained on, tested on, and held out."""
     fold, kept = split.get("fold"), split.get("validation")
     tested = size.rows / fold["of"] if fold else TEST_SHARE * size.rows if size.test is None else size.test
     validation = (size.rows - tested) * kept if kept else tested
-    return RowCounts(size.rows - tested - (validation if fold or kept else 0), tested, validation)
-
-
-def _trainings(spec: Mapping[str, Any], schedule: Schedule, cohort: int) -> int:
-    """Return how often clients train in all; data that are pooled count as one client."""
-    times: int = spec["training"]["rounds"] * (schedule.trainings(cohort) if schedule.federated else 1)
-    return times * (2 if spec["evaluation"].get("divergence") else 1)
+    return size.rows - tested - (validation if fold or kept else 0), tested, validation
 
 
 def _tests(spec: Mapping[str, Any]) -> float:
@@ -187,18 +181,14 @@ def _tests(spec: Mapping[str, Any]) -> float:
     return times * (2 if evaluation.get("validation") else 1)
 
 
-def _measured_rows(spec: Mapping[str, Any], rows: RowCounts, size: Size) -> float:
+def _measured_rows(spec: Mapping[str, Any], trained: float, tested: float, size: Size) -> float:
     """Return how many rows all measurements pass through a model."""
     evaluation, rounds, every = spec["evaluation"], spec["training"]["rounds"], spec["evaluation"]["every"]
     train_every = every if evaluation["train_every"] is None else evaluation["train_every"]
     on_training: float = rounds / train_every + 1 if train_every else 0.0
     observers = (evaluation.get("observe") or {}).values()
     observed: float = sum(rounds / (options.get("every") or every) for options in observers)
-    return rows.tested * _tests(spec) + rows.trained * on_training + size.rows * observed
-
-
-def _memory_mb(spec: Mapping[str, Any], numbers: float) -> int:
-    return ceil(BASE_MB + (8 if spec["dtype"] == "float64" else 4) * numbers / 2**20)
+    return tested * _tests(spec) + trained * on_training + size.rows * observed
 
 
 def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
@@ -208,12 +198,6 @@ def _federation(spec: Mapping[str, Any], size: Size) -> tuple[int, int]:
     except (SpecError, OSError):
         participation = Participation.model_validate(spec["participation"])
         return size.clients, participation.cohort_size(size.clients)
-
-
-def _steps(training: Mapping[str, Any], share: float, batch: float) -> float:
-    if training["local_steps"] is not None:
-        return float(np.mean(training["local_steps"]))
-    return float(training["local_epochs"] * max(1, ceil(share / batch)))
 
 
 def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str, ...]:
@@ -227,8 +211,7 @@ def _like(spec: Mapping[str, Any], recipe: Recipe, held_out: float) -> tuple[str
 @cache
 def fitted() -> dict[str, Any]:
     """Return what was fitted to kept runs: ``rates``, ``factors`` by group, ``spread`` by sort of group."""
-    costs: dict[str, Any] = json.loads(FITTED.read_text("utf-8"))
-    return costs
+    return dict(json.loads(FITTED.read_text("utf-8")))
 
 
 def raw(need: Demand, rates: Mapping[str, float]) -> float:
@@ -254,8 +237,7 @@ def factor(need: Demand, known: Mapping[str, float]) -> tuple[int, float]:
 def estimate(need: Demand, speed: float = 1.0, here: Factors | None = None) -> Cost:
     """Guess the cost of a run by what it asks for.
 
-    Runs take ``speed`` times as long on this machine as the kept ones took on theirs. ``here`` is the
-    same by groups of runs, of those that are here, and goes first.
+    Runs take ``speed`` times as long here as the kept ones took; ``here``, the same by groups, goes first.
     """
     known = fitted()
     at, corrected = factor(need, known["factors"])
@@ -279,12 +261,49 @@ class Guesses:
         return self._known[run.group]
 
 
+def guesses(catalogue: Catalogue, root: Path = Path()) -> Guesses:
+    """Return the costs of runs on this machine; ``root`` holds results/."""
+    return Guesses(calibrated_speed() or 1.0, measured_here(catalogue, root))
+
+
+def measured_here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Factors:
+    """Return how many times as long as guessed runs of each group took, by the results that are here.
+
+    A run that went on from a checkpoint, or ended early, does not count: its time is not of all rounds.
+    """
+    guess, ratios = Guesses(), []
+    scales = {catalogue.params.scale, STUDY}
+    files = chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales)
+    timings = {path.parent.relative_to(root): read_or_empty(path) for path in files}
+    index: dict[str, PlannedRun] = {}
+    for paper in {folder.parts[1] for folder in timings} & {*catalogue.papers}:
+        with suppress(SpecError):  # a wrong value of one paper is said where its runs are asked for
+            index |= catalogue.planned(paper).runs
+    for folder, timing in timings.items():
+        run = index.get(folder.as_posix())
+        uninterrupted = run and timing.get("rounds_in_this_process") == run.spec["training"]["rounds"]
+        if run and uninterrupted and timing.get("device") == device and timing.get("seconds"):
+            ratios.append((demand(run.spec, run.recipe), timing["seconds"] / guess(run).seconds))
+    return factors(ratios)
+
+
+def calibration() -> Path:
+    """Return the file that a calibration writes, in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "fedcore", "speed.json")
+
+
+def calibrated_speed() -> float | None:
+    """Return how many times as long as kept runs took they take here; None without a sound calibration."""
+    record = read_or_empty(calibration())
+    value = record.get("speed")
+    if isinstance(value, int | float) and value > 0 and record.get("processor") == processor():
+        return float(value)
+    return None
+
+
 @cache
 def size_of(data: str) -> Size:
-    """Return how large a data set is, given the section of a specification as JSON.
-
-    A plug-in that doesn't say, or a folder without rows, counts as 10,000 rows of 100 numbers: ``UNKNOWN``.
-    """
+    """Return how large a data set is, by its section as JSON; ``UNKNOWN`` if nobody says, or without rows."""
     try:
         choice = chosen("data", json.loads(data))
         size: Size = choice.plugin.size(choice.options) if choice.plugin.size else UNKNOWN
@@ -295,10 +314,7 @@ def size_of(data: str) -> Size:
 
 @cache
 def network_of(model: str, size: Size) -> Network:
-    """Return what counts of a model for data of a size, given the section of a specification as JSON.
-
-    A model that doesn't fit what is known of the data counts as a million parameters.
-    """
+    """Return what counts of a model, by its section as JSON; a million parameters if it can't be built."""
     choice = chosen("model", json.loads(model))
     random = {"weights": "random"} if hasattr(choice.options, "weights") else {}
     vectors = None if size.vectors is None else np.broadcast_to(np.float32(0), size.vectors)

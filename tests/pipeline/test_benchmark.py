@@ -29,6 +29,7 @@ from pipeline.catalogue import Catalogue, codehash
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.schema import Range, ReportParams, StudyParams, TuneParams
 from pipeline.catalogue.targets import PlannedRun
+from pipeline.cli import benchmark as sitting
 from pipeline.cli.benchmark import SMALL, WHOLE, _through, rank, with_method, work
 from pipeline.cli.cost import bill
 from pipeline.cli.cost import text as text_of
@@ -38,7 +39,6 @@ from pipeline.reports.results import RunFacts
 from pipeline.reports.results import is_made as done
 from pipeline.reports.search import candidates
 from pipeline.reports.trials import Plan, curve, late_mean
-from pipeline.workflow import sitting
 from pipeline.workflow.answers import Workflow
 from pipeline.workflow.dvc import means_json
 

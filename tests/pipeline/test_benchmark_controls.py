@@ -18,9 +18,9 @@ from fedcore.data import Dataset, Source
 from fedcore.execution import runner
 from fedcore.execution.runner import Settings
 from pipeline.catalogue import Catalogue
+from pipeline.cli.benchmark import sit
 from pipeline.papers import build_catalogue
 from pipeline.reports import effects
-from pipeline.workflow.sitting import sit
 
 SETS = ("dna", "pendigits", "satimage", "usps", "vehicle")
 FILE = "studies/controls.yaml"

@@ -23,8 +23,7 @@ from pipeline.catalogue.params import configuration
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.cli.cost import bill, calibrated, text
 from pipeline.papers import build_catalogue, catalogue_of
-from pipeline.workflow import machine
-from pipeline.workflow.estimate import ENOUGH, Guesses
+from pipeline.workflow.estimate import ENOUGH, Guesses, calibrated_speed, measured_here
 
 CELL = ("FedProx", "mnist-sim0")
 
@@ -101,7 +100,7 @@ def test_times_follow_results_beside_a_paper_with_a_wrong_value(tmp_path: Path) 
     finish(wrong.needed("radfed", "table3")[0], tmp_path, 5.0)
     with pytest.raises(SpecError):
         _ = wrong.index
-    assert machine.here(wrong, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
+    assert measured_here(wrong, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -120,10 +119,10 @@ def test_times_follow_the_results_that_are_here(
     for run in alike[:ENOUGH]:
         finish(run, tmp_path, 5 * guess(run).seconds, device=device)
     finish(alike[ENOUGH], tmp_path, 1e6, device=device, rounds_in_this_process=1)
-    ratios = machine.here(catalogue, tmp_path, device)
+    ratios = measured_here(catalogue, tmp_path, device)
     assert ratios == pytest.approx(dict.fromkeys(ratios, 5.0), rel=1e-3)
     assert {group.partition(",")[0] for group in ratios} >= {"mnist", "all"}
-    assert not machine.here(catalogue, tmp_path, {"cpu": "cuda", "cuda": "cpu"}[device])
+    assert not measured_here(catalogue, tmp_path, {"cpu": "cuda", "cuda": "cpu"}[device])
     after = bill(catalogue, "table1", root=tmp_path)
     left = sum(guess(run).seconds for run in runs if run not in alike[: ENOUGH + 1]) / 3600
     assert after["core_hours"]["guess"] == pytest.approx(5 * left if device == "cpu" else left, rel=1e-2)
@@ -137,7 +136,7 @@ def test_times_of_studies_count_beside_those_of_papers(catalogue: Catalogue, tmp
     guess, runs = Guesses(), catalogue.needed("label_skew", "table")
     for run in runs[:ENOUGH]:
         finish(run, tmp_path, 5 * guess(run).seconds)
-    assert machine.here(catalogue, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
+    assert measured_here(catalogue, tmp_path)["all"] == pytest.approx(5.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_a_calibration_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("pipeline.cli.cost.SAMPLE", {"mlp": 1})
     monkeypatch.chdir(HOME)
     speed = calibrated()
-    assert machine.speed() == pytest.approx(speed, abs=1e-3)
+    assert calibrated_speed() == pytest.approx(speed, abs=1e-3)
     assert json.loads(cache.read_text())["processor"] == processor()
     result = CliRunner().invoke(app, ["cost", "--calibrate", "--json"])
     assert json.loads(result.stdout) == {"speed": json.loads(cache.read_text())["speed"]}

@@ -266,8 +266,8 @@ def test_memory_holds_the_rows_twice_and_the_models(
 
 def test_steps_are_small_below_a_thousand_million_operations() -> None:
     assert asked(SMALL).step_operations == 6 * 100 * WEIGHTS
-    assert Cost(1.0, 1.0, 1.0, 1, 0.999e9).small
-    assert not Cost(1.0, 1.0, 1.0, 1, 1e9).small
+    assert Cost(1.0, 1.0, 1.0, 1, 0.999e9).gpu_percent == 25
+    assert Cost(1.0, 1.0, 1.0, 1, 1e9).gpu_percent == 100
 
 
 def test_a_round_costs_the_same_as_another() -> None:

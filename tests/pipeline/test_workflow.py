@@ -82,7 +82,7 @@ def test_a_report_is_planned_without_the_runs_of_other_papers() -> None:
     ours = Wildcards(fromdict={"paper": "fedomw", "table": "table3"})
     other = Wildcards(fromdict={"paper": "comfed", "table": "table4"})
     assert all(path.endswith("/summary.json") for path in flow.summaries(ours))
-    assert {*flow.checked} == {"fedomw"}
+    assert {*flow.catalogue._planned} == {"fedomw"}
     with pytest.raises(SystemExit, match=r"^params\.yaml: papers\.comfed\.algorithms\.fedprox\.mu: got"):
         flow.summaries(other)
 
