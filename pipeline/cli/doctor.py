@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Annotated
@@ -78,11 +78,7 @@ MISSING = "No module named pip_audit"
 NO_AUDIT = "pip-audit is not installed here; expected: uv run --group audit fedcore audit"
 
 
-class NotAudited(FedcoreError):
-    """The check could not be made, so its result is unknown."""
-
-
-def command(
+def audit(
     osv: Annotated[str, typer.Option(help="Address of a service like OSV; pip-audit's own by default.")] = "",
     as_json: Json = False,
 ) -> None:
@@ -91,35 +87,29 @@ def command(
     Example: uv run --group audit fedcore audit
     """
     service = ("--vulnerability-service", "osv", "--osv-url", osv) if osv else ()
-    pin_count, weaknesses = audit(Path("pyproject.toml"), service)
-    show(as_json, {"pins": pin_count, "weaknesses": weaknesses}, weaknesses)
-    say(f"{pin_count} pins, {len(weaknesses) or 'no'} known weaknesses", error=True)
-    if weaknesses:
-        raise typer.Exit(1)
-
-
-def audit(pyproject: Path, service: Sequence[str] = ()) -> tuple[int, list[str]]:
-    """Look the pins of a pyproject.toml up: how many there are, and a line for each known weakness.
-
-    ``service``: further arguments of pip-audit, which say whom it asks. It raises NotAudited, with the reason
-    in one line, if a pin could not be looked up or pip-audit is not installed.
-    """
     with tempfile.TemporaryDirectory() as name:
         requirements, answer = Path(name, "pins.txt"), Path(name, "answer.json")
-        requirements.write_text("\n".join(pins(pyproject)) + "\n", encoding="utf-8")
+        requirements.write_text("\n".join(pins(Path("pyproject.toml"))) + "\n", encoding="utf-8")
         files = ("--requirement", str(requirements), "--output", str(answer))
         command = [sys.executable, "-m", "pip_audit", *ASKED, *files, *service]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         if not answer.exists() or process.returncode not in (0, 1):
-            raise NotAudited(NO_AUDIT if MISSING in process.stderr else _why(process.stderr))
-        packages = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
-    weaknesses = []
-    for package in packages:
-        for weakness in package["vulns"]:
-            mended = ", ".join(weakness["fix_versions"])
-            what = f"{package['name']} {package['version']}: {weakness['id']}"
-            weaknesses.append(f"{what}, mended in {mended}" if mended else f"{what}, not mended yet")
-    return len(packages), weaknesses
+            raise FedcoreError(NO_AUDIT if MISSING in process.stderr else _why(process.stderr))
+        looked_up = json.loads(answer.read_text(encoding="utf-8"))["dependencies"]
+    weaknesses = [
+        f"{package['name']} {package['version']}: {weakness['id']}, "
+        + (
+            f"mended in {', '.join(weakness['fix_versions'])}"
+            if weakness["fix_versions"]
+            else "not mended yet"
+        )
+        for package in looked_up
+        for weakness in package["vulns"]
+    ]
+    show(as_json, {"pins": len(looked_up), "weaknesses": weaknesses}, weaknesses)
+    say(f"{len(looked_up)} pins, {len(weaknesses) or 'no'} known weaknesses", error=True)
+    if weaknesses:
+        raise typer.Exit(1)
 
 
 def _why(output: str) -> str:
