@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
 from fedcore.base.registry import plugins
 from fedcore.cli.options import completing
 from pipeline.catalogue.params import STUDIES, configuration, study_names
-from pipeline.catalogue.schema import Shown
-from pipeline.claims.readings import ENDING
-from pipeline.papers import papers
+from pipeline.papers import catalogue_of, papers
 from pipeline.workflow.reports import BESIDE
 
 PARAMS = Path("params.yaml")
@@ -20,16 +18,11 @@ TEMPLATES = Path(__file__).parent / "templates"
 ALGORITHMS, DATA = (completing(partial(plugins, kind)) for kind in ("algorithm", "data"))
 
 
-def names() -> Iterator[str]:
-    """Yield what `fedcore targets` lists, with and without the folder, and the primary paper's in short."""
-    config = configuration(PARAMS) if PARAMS.exists() else {}
-    sections, primary = config.get("papers", {}), config.get("primary_paper", "")
-    yield from (papers()[primary].targets if primary in papers() else ())
-    for prefix in ("", "reports/"):
-        for paper, declared in papers().items():
-            readings = (table + ENDING for table in (sections.get(paper) or {}).get("readings", {}))
-            yield from (f"{prefix}{paper}/{target}" for target in (*declared.targets, *readings))
-        yield from (f"{prefix}{study}/{target}" for study in study_names() for target in get_args(Shown))
+def names() -> list[str]:
+    """Return what `fedcore targets` lists, with and without the folder, and the primary paper's in short."""
+    catalogue = catalogue_of(PARAMS)
+    listed, short = catalogue.names(), catalogue.papers[catalogue.params.primary].targets
+    return [*short, *listed, *(f"reports/{name}" for name in listed)]
 
 
 def everything() -> Iterator[str]:
