@@ -35,14 +35,7 @@ SILENT = "its log says nothing"
 
 @dataclass(frozen=True)
 class Words:
-    """How jobs, times and text of logs are written.
-
-    Attributes:
-        name: a rule and its wildcards in the words of the papers.
-        seconds: a guess of how long the job takes, to compare jobs.
-        duration: seconds as text.
-        plain: text without control characters.
-    """
+    """How a job is called, by rule and wildcards; a guess of its seconds; a time as text; text made plain."""
 
     name: Callable[[str, Mapping[str, str]], str] = lambda rule, wildcards: rule
     seconds: Callable[[str, Mapping[str, str]], float] = lambda rule, wildcards: 1.0
@@ -170,10 +163,6 @@ class LogHandler(LogHandlerBase):
             times += f", about {self.words.duration(left)} left"
         self._print(f"{self.finished:{len(str(total))}}/{total}  {job.name}" + f"  ({times})" * bool(times))
 
-    def _written(self, path: str) -> bool:
-        """Whether a log was written to since this began."""
-        return Path(path).exists() and Path(path).stat().st_mtime >= self.opened
-
     def _fail(self, about: Mapping[str, Any]) -> None:
         """Print that a job failed and why, unless its group failed and it was done or had not begun."""
         job = self.begun.get(about["jobid"])
@@ -183,8 +172,8 @@ class LogHandler(LogHandlerBase):
             return
         files = [path for path in about["log"] if path.endswith(".log")]
         of_group = bool(about.get("indent"))
-        newer = (path for path in files if not of_group or self._written(path))
-        last = next(filter(None, map(_last_line, newer)), "")
+        since = self.opened if of_group else 0.0
+        last = next(filter(None, (_last_line(path, since) for path in files)), "")
         done = all(Path(path.partition(" ")[0]).exists() for path in about.get("output", ()))
         if of_group and (done or not last):
             return
@@ -194,9 +183,11 @@ class LogHandler(LogHandlerBase):
         self._print(f"failed: {name}: {self.words.plain(reason)}{where}", "red")
 
 
-def _last_line(path: str) -> str:
+def _last_line(path: str, since: float = 0.0) -> str:
+    """Return the last line of a log; nothing if it was not written to since a time."""
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+        written = Path(path).stat().st_mtime >= since
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n") if written else []
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -32,21 +32,22 @@ WIDEST = 10_000
 
 def job_name(catalogue: Catalogue, rule: str, wildcards: Mapping[str, str]) -> str:
     """Return what a job of a rule does, in the words of its paper."""
-    if "setting" in wildcards and catalogue.papers[wildcards["paper"]].is_study:
-        group = "/".join((RESULTS, *(wildcards[name] for name in ("paper", "scale", "setting", "method"))))
-        what = _methods(catalogue, wildcards["paper"])[group]
-    elif "setting" in wildcards:
-        regime, dataset, split = wildcards["setting"].split("-")
-        method = style.label(wildcards["method"].rpartition("-")[0])
-        what = f"{method} on {_data(catalogue, wildcards, dataset)} ({split}, {regime.replace('_', ' ')})"
-    elif "division" in wildcards:
-        dataset, split, _ = wildcards["division"].split("-")
-        what = f"who holds which rows of {_data(catalogue, wildcards, dataset)} ({split})"
-    elif "table" in wildcards or "figure" in wildcards:
-        name = wildcards.get("table") or wildcards.get("figure")
-        what = f"reports/{wildcards['paper']}/{name}" + (" as PDF" if rule == "pdf" else "")
-    else:
-        what = " ".join([rule, *wildcards.values()])
+    papers = catalogue.papers
+    datasets = papers[wildcards["paper"]].datasets if "paper" in wildcards else {}
+    match dict(wildcards):
+        case {"paper": paper, "scale": scale, "setting": setting, "method": method} if papers[paper].is_study:
+            what = _methods(catalogue, paper)[f"{RESULTS}/{paper}/{scale}/{setting}/{method}"]
+        case {"setting": setting, "method": method}:
+            regime, dataset, split = setting.split("-")
+            label = style.label(method.rpartition("-")[0])
+            what = f"{label} on {datasets.get(dataset, dataset)} ({split}, {regime.replace('_', ' ')})"
+        case {"division": division}:
+            dataset, split, _ = division.split("-")
+            what = f"who holds which rows of {datasets.get(dataset, dataset)} ({split})"
+        case {"paper": paper, "table": name} | {"paper": paper, "figure": name}:
+            what = f"reports/{paper}/{name}" + (" as PDF" if rule == "pdf" else "")
+        case _:
+            what = " ".join([rule, *wildcards.values()])
     return what + (f", seed {wildcards['seed']}" if "seed" in wildcards else "")
 
 
@@ -63,15 +64,8 @@ def _methods(catalogue: Catalogue, study: str) -> Mapping[str, str]:
     return labels
 
 
-def _data(catalogue: Catalogue, wildcards: Mapping[str, str], dataset: str) -> str:
-    return catalogue.papers[wildcards["paper"]].datasets.get(dataset, dataset)
-
-
 def show(catalogue: Catalogue, names: Iterable[str], console: Console) -> None:
-    """Print where each report is, its table if it is not too wide, what it means, and what comes next.
-
-    ``names`` are the files that were asked for, below reports/.
-    """
+    """Print where each report of these files is, a table if not too wide, what it means, what comes next."""
     reports: dict[str, list[Path]] = {}
     for path in sorted(map(Path, names)):
         if path.is_file() and path.suffix and not path.name.endswith(PROVENANCE):
