@@ -25,7 +25,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import EDITIONS
 from pipeline.cli.names import PARAMS, TEMPLATES
 from pipeline.fidelity import package
-from pipeline.fidelity.evaluation import TOLERANCE, Evaluation, Recheck, Unit
+from pipeline.fidelity.evaluation import TOLERANCE, Evaluation, Recheck
 from pipeline.fidelity.evaluation import evaluate as make_again
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports import REPORTS
@@ -98,9 +98,8 @@ def evaluate(
             badge.unlink()
         for item in facts["papers"]:
             if item["checked"]:
-                write_text(
-                    OUT / f"{item['paper']}.svg", rendered("badge.svg", {**facts, "own": item}, TEMPLATES)
-                )
+                badge_text = rendered("badge.svg", {**facts, "own": item}, TEMPLATES)
+                write_text(OUT / f"{item['paper']}.svg", badge_text)
     lines = [f"{item['paper']}: {item['said']}" for item in facts["papers"]]
     show(as_json, facts, [*lines, f"wrote {OUT}/evaluation.html, .md and .json"])
     if evaluation.interrupted:
@@ -127,12 +126,16 @@ def _paper(evaluation: Evaluation, paper: str, minutes: float) -> dict[str, Any]
 
 def _check(catalogue: Catalogue, check: Recheck) -> dict[str, Any]:
     unit, counted = check.unit, Counter[str](check.outcomes)
+    cell = "the figure"
+    if unit.row:
+        rows, columns = labels(catalogue.sources(unit.paper, unit.target))
+        cell = f"{rows[unit.row]}, {columns[unit.column]}"
     parts = (f"{outcome} {count}x" if len(counted) > 1 else outcome for outcome, count in counted.items())
     return {
         "report": f"{unit.paper}/{unit.target}",
         "row": unit.row,
         "column": unit.column,
-        "cell": _cell(catalogue, unit),
+        "cell": cell,
         "runs": len(check.outcomes),
         "outcomes": dict(counted),
         "said": ", ".join(parts),
@@ -140,10 +143,3 @@ def _check(catalogue: Catalogue, check: Recheck) -> dict[str, Any]:
         "agrees": check.agrees,
         "seconds": round(check.seconds, 1),
     }
-
-
-def _cell(catalogue: Catalogue, unit: Unit) -> str:
-    if not unit.row:
-        return "the figure"
-    rows, columns = labels(catalogue.sources(unit.paper, unit.target))
-    return f"{rows[unit.row]}, {columns[unit.column]}"

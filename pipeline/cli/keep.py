@@ -62,15 +62,13 @@ def reference(
     folder = REFERENCE if scale == REPRODUCTION else REFERENCE / scale
     studies = {path.stem for path in study or ()}
     names = [name for name in catalogue.names() if not studies or name.partition("/")[0] in studies]
-    papers_reports = {given: _of_paper(given, catalogue.names()) for given in reports or names}
-    named = ["/".join(catalogue.named(name)) for name in chain(*papers_reports.values())]
+    listed = chain.from_iterable(_of_paper(given, catalogue.names()) for given in reports or names)
+    named = list(dict.fromkeys("/".join(catalogue.named(name)) for name in listed))
     with exclusive(REFERENCE):
         kept, paths = _kept(catalogue, named, folder)
-    for path in paths:
-        say(f"wrote {path}")
-    for name, reason in kept.left.items():
-        if reports:
-            say(f"left out {name}: {reason}", error=True)
+    say(*(f"wrote {path}" for path in paths))
+    if reports:
+        say(*(f"left out {name}: {reason}" for name, reason in kept.left.items()), error=True)
 
 
 def _kept(catalogue: Catalogue, named: list[str], folder: Path) -> tuple[keeping.Kept, list[Path]]:
@@ -158,8 +156,7 @@ def pictures() -> None:
     figure = REFERENCE / f"{paper_pictures.FIGURE}.svg"
     catalogue = catalogue_of(PARAMS, "paper")
     paper_pictures.redrawn(catalogue, paper_pictures.FIGURE, REFERENCE, figure)
-    for path in (target, figure, *write_picture(REFERENCE)):
-        say(f"wrote {path}")
+    say(*(f"wrote {path}" for path in (target, figure, *write_picture(REFERENCE))))
 
 
 def rulegraph() -> None:

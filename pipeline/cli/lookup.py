@@ -147,9 +147,8 @@ def cell_facts(
 ) -> dict[str, Any]:
     """Return what a report's cell, named by keys as in the csv or labels as in print, was made of.
 
-    These are the cell's keys and labels, and its ``runs`` in the order of the catalogue: of each its folder,
-    and ``facts`` in reading order; their ``status`` is ``not run yet`` where ``root`` holds no result. It
-    raises as ``cell`` does.
+    These are keys and labels, and of each of its ``runs`` the folder and ``facts``, whose ``status`` is
+    ``not run yet`` where ``root`` holds no result. It raises as ``cell`` does.
     """
     sources, row, column = cell(catalogue, report, row, column)
     rows, columns = labels(sources)

@@ -155,9 +155,8 @@ def _asked(methods: str, settings: dict[str, Any], seeds: int, **more: Any) -> d
 
 def _settings(data: str, partitions: str | None, edition: str, rounds: int | None) -> dict[str, Any]:
     """Return the settings that a command line names."""
-    splits = {
-        re.sub(r"\W", "_", text): _split(text) for text in _several("--partition", partitions or PARTITION)
-    }
+    texts = _several("--partition", partitions or PARTITION)
+    splits = {re.sub(r"\W", "_", text): _split(text) for text in texts}
     return {
         "sets": {name: _dataset(name, edition) for name in _several("--data", data)},
         "splits": splits,
@@ -212,10 +211,8 @@ def _split(text: str) -> dict[str, Any]:
 
 def _dataset(name: str, edition: str) -> dict[str, Any]:
     plugin, section = find("data", name, "--data"), {"name": name}
-    if needed := [key for key, field in plugin.options.model_fields.items() if field.is_required()]:
-        raise SpecError(
-            f"--data: '{name}' needs {', '.join(needed)}; use `fedcore study new --like RUN.yaml`"
-        )
+    if keys := [key for key, field in plugin.options.model_fields.items() if field.is_required()]:
+        raise SpecError(f"--data: '{name}' needs {', '.join(keys)}; use `fedcore study new --like RUN.yaml`")
     if "edition" in plugin.options.model_fields:
         section["edition"] = edition or "full"
     size = plugin.size(chosen("data", section).options) if plugin.size else None

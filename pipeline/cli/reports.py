@@ -27,8 +27,7 @@ def report(report: Report, params: Params = PARAMS) -> None:
     Example: fedcore report rfedavg/table1
     """
     catalogue = catalogue_of(params)
-    for path in build_report(catalogue.sources(*catalogue.named(report))):
-        say(f"wrote {path}")
+    say(*(f"wrote {path}" for path in build_report(catalogue.sources(*catalogue.named(report)))))
 
 
 def partial(report: Report, scale: Scale = None, overlay: Overlay = None, study: StudyFiles = None) -> None:

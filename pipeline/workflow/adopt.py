@@ -84,10 +84,7 @@ def inspect(catalogue: Catalogue, root: Path = Path(), records: frozenset[str] =
 
 
 def apply(decision: Decision, root: Path = Path()) -> str:
-    """Give believed files the time of now, and set the others aside.
-
-    It returns one line that says where these are and how to get them back; nothing if all are believed.
-    """
+    """Give believed files the time of now, and set the others aside; return where, in a line, if any."""
     now = time.time()
     for path in chain.from_iterable(decision.believed.values()):
         os.utime(path, (now, now))
@@ -146,11 +143,7 @@ def forget(root: Path = Path()) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Keep each Snakemake that begins in this folder waiting until the block ends.
-
-    Raises:
-        SpecError: one is at work.
-    """
+    """Keep each Snakemake that begins here waiting until the block ends; SpecError if one is at work."""
     RECORDS.mkdir(exist_ok=True)
     with (RECORDS / "alive").open("a") as sign:
         try:

@@ -6,12 +6,11 @@ are one small JSON file, which DVC shows and compares: {table: {row: {column: me
 
 import csv
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from fedcore.base.errors import DataError, reason
-from fedcore.base.registry import VARIABLE
+from fedcore.base.registry import folders
 from fedcore.data.files import images_of, named_in
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
@@ -27,10 +26,10 @@ def dvc_yaml(params: Path) -> str:
     """
     catalogue = catalogue_of(params)
     root = params.resolve().parent
-    roots = (Path(folder).resolve() for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder)
-    folders = [path.relative_to(root).as_posix() for path in roots if path.is_relative_to(root)]
+    roots = (folder.parent.resolve() for folder in folders("algorithm"))
+    plugins = [path.relative_to(root).as_posix() for path in roots if path.is_relative_to(root)]
     values = {
-        "papers": {paper: [*_own_files(catalogue, paper, root), *folders] for paper in catalogue.papers},
+        "papers": {paper: [*_own_files(catalogue, paper, root), *plugins] for paper in catalogue.papers},
         "studies": catalogue.params.files,
         "targets": [*catalogue.targets()],
         "metrics": METRICS,
@@ -42,7 +41,7 @@ def _own_files(catalogue: Catalogue, paper: str, root: Path) -> list[str]:
     """Return the user's files and folders below ``root`` that a paper's runs read: of images, the folders."""
     runs, _, partitions = catalogue.planned(paper)
     specs = (*(run.spec for run in runs.values()), *(partition.spec for partition in partitions.values()))
-    sections = [spec[name] for spec in specs for name in ("data", "model")]
+    sections = [spec[key] for spec in specs for key in ("data", "model")]
     named = [path for section in sections for path in named_in(section)]
     images = [path for section in sections for path in images_of(section)]
     named += [path.parent if path.parent.parts else path for path in images]

@@ -26,14 +26,8 @@ def planned(
 ) -> dict[str, dict[str, str]]:
     """Return what provenance.json should state of each run of a params.yaml, by folder; none of kept ones.
 
-    Args:
-        params: a params.yaml.
-        report: takes only the runs of this report, paper or other name that a user types.
-        scale: another scale than its own.
-        over: a file laid over it.
-
-    Raises:
-        SpecError: params.yaml is wrong, or there is no such report.
+    ``report`` takes only the runs of a report, paper or other name that a user types; ``scale`` is another
+    than params.yaml's own, ``over`` a file laid over it. SpecError if one of them is wrong.
     """
     catalogue = catalogue_of(params, scale, over)
     runs = runs_of(catalogue, report or "all")
@@ -49,21 +43,17 @@ def check(report: Report, params: Path) -> list[IntegrityIssue]:
     """Compare runs with a params.yaml, or raise SpecError if it is wrong, and reports with their files."""
     catalogue_of(params)  # refuses wrong parameters
     home, scales = params.resolve().parent, {*configuration(params)["scales"], STUDY}
-    catalogues: dict[str, Mapping[str, PlannedRun]] = {}
-    studies = study_names(params.parent)
+    known: dict[str, Mapping[str, PlannedRun]] = {}
     problems = []
     for folder in report.runs:
-        relative = os.path.relpath(folder.resolve(), home)
-        parts = Path(relative).parts
-        if len(parts) != 6 or parts[0] != RESULTS:  # no <paper>/<scale>/<setting>/<method>/<seed> in results
+        relative = Path(os.path.relpath(folder.resolve(), home))
+        if len(relative.parts) != 6 or relative.parts[0] != RESULTS or _of_other_study(relative, params):
             continue
-        paper, scale = parts[1:3]
-        if scale == STUDY and paper not in studies:
-            continue
-        if scale not in catalogues:
-            laid = _laid_over(params, None if scale == STUDY else scale) if scale in scales else []
-            catalogues[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
-        run = catalogues[scale].get(relative)
+        scale = relative.parts[2]
+        if scale not in known:
+            laid = _laid_over(params, scale) if scale in scales else []
+            known[scale] = ChainMap(*(dict(catalogue.index) for catalogue in laid))
+        run = known[scale].get(relative.as_posix())
         problems += [IntegrityIssue(folder, what) for what in _differences(folder, run, home, params, scale)]
     for path in sorted((home / REPORTS).glob(f"*/*.{PROVENANCE}")):
         problems += [IntegrityIssue(path.parent, what) for what in report_changes(path)]
@@ -96,12 +86,19 @@ def _rows(path: Path) -> str:
     return digest([rows.tolist() for rows in partition.clients])
 
 
-def _laid_over(params: Path, scale: str | None, over: Path | None = None) -> list[Catalogue]:
+def _of_other_study(folder: Path, params: Path) -> bool:
+    """Whether results/<paper>/<scale>/... belongs to a study whose file is not beside a params.yaml."""
+    paper, scale = folder.parts[1:3]
+    return scale == STUDY and paper not in study_names(params.parent)
+
+
+def _laid_over(params: Path, scale: str, over: Path | None = None) -> list[Catalogue]:
     """Return the catalogue of a params.yaml, and with the editions beside it or ``over`` laid over it."""
-    catalogues = [catalogue_of(params, scale, file) for file in dict.fromkeys((None, over))]
+    paper_scale = None if scale == STUDY else scale
+    catalogues = [catalogue_of(params, paper_scale, file) for file in dict.fromkeys((None, over))]
     with suppress(SpecError):  # of data sets that were renamed in it, say: these editions describe no run
         if (params.parent / EDITIONS).is_file():
-            catalogues.append(catalogue_of(params, scale, params.parent / EDITIONS))
+            catalogues.append(catalogue_of(params, paper_scale, params.parent / EDITIONS))
     return catalogues
 
 
@@ -114,20 +111,14 @@ def orphans(params: Path, results: Path, over: Path | None = None) -> list[Path]
     if over is not None:
         configuration(over)  # refuses a file that can't be read
     catalogue_of(params)  # refuses wrong parameters
-    folders = [path for path in results.glob("*/*/*/*/seed*") if path.is_dir()]
-    scales = {path.parents[2].name for path in folders} & {*configuration(params)["scales"], STUDY}
-    catalogues = [
-        catalogue
-        for scale in sorted(scales)
-        for catalogue in _laid_over(params, None if scale == STUDY else scale, over)
-    ]
+    folders = {path.relative_to(results.parent): path for path in results.glob("*/*/*/*/seed*/")}
+    scales = {folder.parts[2] for folder in folders} & {*configuration(params)["scales"], STUDY}
+    catalogues = [catalogue for scale in sorted(scales) for catalogue in _laid_over(params, scale, over)]
     needed = {folder for catalogue in catalogues for folder in (*catalogue.index, *catalogue.partitions)}
-    studies = study_names(params.parent)
     return sorted(
         path
-        for path in folders
-        if path.relative_to(results.parent).as_posix() not in needed
-        and (path.parents[2].name != STUDY or path.parents[3].name in studies)
+        for folder, path in folders.items()
+        if folder.as_posix() not in needed and not _of_other_study(folder, params)
     )
 
 

@@ -20,11 +20,7 @@ BESIDE = {"all": "reports/all", "site": "reports/site/index.html", "fidelity": "
 
 
 def path_of(catalogue: Catalogue, typed: str) -> str:
-    """Return the file, or the name of several, that Snakemake makes for what a user typed.
-
-    Raises:
-        SpecError: there is no such report, or no such form of it.
-    """
+    """Return the file, or name of several, that Snakemake makes for what a user typed, or raise SpecError."""
     name = os.path.relpath(typed or ".")
     typed = typed or "''"
     if name.startswith(("results/", "data/")):
@@ -49,10 +45,7 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
 
 
 def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
-    """Return the runs that a report, all reports of a paper, or all are made of; ``typed`` as in ``path_of``.
-
-    A report of partitions has none.
-    """
+    """Return the runs that a report, a paper's reports or all are made of, ``typed`` as in ``path_of``."""
     path = path_of(catalogue, typed)
     name = path.removeprefix("reports/").partition(".")[0]
     if path in BESIDE.values():
