@@ -24,7 +24,7 @@ from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.base.files import canonical_json, read_or_empty
 from fedcore.base.registry import chosen
 from fedcore.data import Size
-from fedcore.execution.integrity import TIMING
+from fedcore.execution.integrity import TIMING, sealed_or_empty
 from fedcore.execution.machine import processor
 from fedcore.models import Shape
 from fedcore.parts import Recipe
@@ -269,12 +269,13 @@ def guesses(catalogue: Catalogue, root: Path = Path()) -> Guesses:
 def measured_here(catalogue: Catalogue, root: Path = Path(), device: str = "cpu") -> Factors:
     """Return how many times as long as guessed runs of each group took, by the results that are here.
 
-    A run that went on from a checkpoint, or ended early, does not count: its time is not of all rounds.
+    A run that went on from a checkpoint or ended early, whose time is not of all rounds, doesn't count, nor
+    does a time that was changed.
     """
     guess, ratios = Guesses(), []
     scales = {catalogue.params.scale, STUDY}
     files = chain.from_iterable(root.glob(f"{RESULTS}/*/{s}/*/*/seed*/{TIMING}") for s in scales)
-    timings = {path.parent.relative_to(root): read_or_empty(path) for path in files}
+    timings = {path.parent.relative_to(root): sealed_or_empty(path) for path in files}
     index: dict[str, PlannedRun] = {}
     for paper in {folder.parts[1] for folder in timings} & {*catalogue.papers}:
         with suppress(SpecError):  # a wrong value of one paper is said where its runs are asked for

@@ -132,6 +132,14 @@ def test_times_follow_the_results_that_are_here(
     assert ("Times follow results" in "".join(text(after))) == (device == "cpu")
 
 
+def test_times_that_were_changed_do_not_count(catalogue: Catalogue, tmp_path: Path) -> None:
+    for run in catalogue.needed("rfedavg", "table1")[:ENOUGH]:
+        finish(run, tmp_path, 5.0)
+        path = tmp_path / run.folder / "timing.json"
+        path.write_text(path.read_text().replace("5.0", '"5"'))
+    assert measured_here(catalogue, tmp_path) == {}
+
+
 def test_times_of_studies_count_beside_those_of_papers(catalogue: Catalogue, tmp_path: Path) -> None:
     guess, runs = Guesses(), catalogue.needed("label_skew", "table")
     for run in runs[:ENOUGH]:
