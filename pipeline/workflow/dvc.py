@@ -56,17 +56,21 @@ def means_json(tables: Iterable[Path]) -> str:
     """
     means: dict[str, dict[str, dict[str, float | None]]] = {}
     for path in sorted(tables):
-        with path.open(encoding="utf-8", newline="") as lines:
-            try:
-                cells = [(cell["row"], cell) for cell in csv.DictReader(lines)]
-            except (KeyError, ValueError, csv.Error) as error:
-                raise DataError(f"{path}: no table of a report: {reason(error)}") from None
-        for name, cell in cells:
-            row = means.setdefault(path.stem, {}).setdefault(name, {})
-            if "mean" in cell:
-                row[cell["column"]] = None if float(cell.get("diverged") or 0) else _number(cell["mean"])
-            else:
-                row |= {key: value for key, text in cell.items() if (value := _number(text)) is not None}
+        try:
+            with path.open(encoding="utf-8", newline="") as lines:
+                for cell in csv.DictReader(lines):
+                    if None in cell.values():
+                        raise ValueError("a line has no value in some column")
+                    row = means.setdefault(path.stem, {}).setdefault(cell["row"], {})
+                    if "mean" in cell:
+                        diverged = float(cell.get("diverged") or 0)
+                        row[cell["column"]] = None if diverged else _number(cell["mean"])
+                    else:
+                        row |= {
+                            key: value for key, text in cell.items() if (value := _number(text)) is not None
+                        }
+        except (KeyError, TypeError, ValueError, csv.Error) as error:
+            raise DataError(f"{path}: no table of a report: {reason(error)}") from None
     return json.dumps(means, indent=2) + "\n"
 
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "metrics none.csv --out m.json": "none.csv: no such file",
     "metrics params.yaml --out m.json": "params.yaml: no table of a report: 'row'",
     "metrics binary.csv --out m.json": "binary.csv: no table of a report: 'utf-8' codec",
+    "metrics torn.csv --out m.json": "torn.csv: no table of a report: a line has no value in some column",
     "readings nosuch/table2 --points labels": "reports/nosuch/table2: no such report",
     "runs radfed/table3 --overlay five.yaml": "params.yaml with five.yaml: studies: got 5, expected files of",
     "study new x --like run.yaml --rounds 3": "--rounds: given beside --like, whose run has its own",
@@ -50,6 +51,7 @@ def test_what_a_command_cannot_use_is_one_line(
     Path("five.yaml").write_text("studies: 5")
     Path("run.yaml").write_text(yaml.safe_dump(RUN))
     Path("empty.csv").touch()
+    Path("torn.csv").write_text("row,column,mean\na,b,1.5\na,c")
     Path("binary.csv").write_bytes(b"\xff\x00")
     Path("results").mkdir()
     with pytest.raises(SystemExit) as ended:
