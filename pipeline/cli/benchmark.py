@@ -126,17 +126,21 @@ def _sit(
         raise SpecError(f"{file}: has no section benchmark; `fedcore build {file}` makes its runs")
     study = with_method(study, method) if method else study
     planned = partial(build_catalogue, config | {"studies": {str(file): study}})
-    if method and method not in params.algorithms:
-        _checked(lambda: needed(planned(), name, TRIALS), file, method)
-    section = study["benchmark"]
-    through = _through(planned(), name, method) if method else set()
-    if method and not through:
-        raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
+    section, through = study["benchmark"], set[str]()
+    if method:
+        try:
+            through = _through(planned(), name, method)
+        except SpecError as error:
+            path, _ = _declared(method)
+            if path is None or method in params.algorithms:
+                raise
+            raise SpecError(f"{path}: TUNE: {str(error).removeprefix(f'{file}: ')}") from None
+        if not through:
+            raise SpecError(f"{file}: no workload is through; expected one after `fedcore benchmark work`")
 
     def wanted(run: PlannedRun) -> bool:
-        if method:
-            return run.algorithm == method and run.setting in through
-        return not only or run.dataset in only
+        ranked = run.algorithm == method and run.setting in through
+        return ranked if method else not only or run.dataset in only
 
     try:
         catalogue = sit(planned, name, 60 * minutes, Settings(None, source, "cpu"), wanted)
@@ -234,17 +238,6 @@ def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
     entry = listed.get(method) or {"tune": _ranges(method, study["tune"]["over"])}
     families = {**section["families"], "ranked": [method]}
     return {**study, "algorithms": {**known, method: entry}, "benchmark": {**section, "families": families}}
-
-
-def _checked(plan: Callable[[], object], file: Path, method: str) -> None:
-    """Plan a study that is right but for a contributed method, or blame the method's file."""
-    try:
-        plan()
-    except SpecError as error:
-        path, _ = _declared(method)
-        if path is None:
-            raise
-        raise SpecError(f"{path}: TUNE: {str(error).removeprefix(f'{file}: ')}") from None
 
 
 def _ranges(method: str, shared: Collection[str]) -> Any:

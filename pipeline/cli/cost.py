@@ -121,6 +121,11 @@ def text(costs: Mapping[str, Any]) -> list[str]:
     ]
     if not costs["to_make"]:
         return lines
+    basis = "This machine is taken to be as fast as that of the kept runs; measure: fedcore cost --calibrate"
+    if costs["measured_here"]:
+        basis = f"Times follow results that are here ({costs['measured_here']} groups of runs)."
+    elif costs["speed"]:
+        basis = f"Runs take {costs['speed']:.2f} times as long here as the kept ones took."
     side = f"{costs['cores']} core" + ("s" if costs["cores"] > 1 else "")
     gpu_hours = costs["gpu_wall_hours"]
     lines += [
@@ -131,7 +136,7 @@ def text(costs: Mapping[str, Any]) -> list[str]:
         f"  disk          {_gigabytes(costs['disk_gb'])}",
         "the most expensive settings:",
         *(f"  {_shown(row['core_hours']):36} {row['name']}, runs: {row['runs']}" for row in costs["dearest"]),
-        "In brackets: where eight of ten lie. " + _basis(costs),
+        f"In brackets: where eight of ten lie. {basis}",
     ]
     if costs["gpus"] and not gpu_hours:
         lines += ["A GPU is seen; the kept runs had none, so what it saves is known once results are here."]
@@ -139,14 +144,6 @@ def text(costs: Mapping[str, Any]) -> list[str]:
         names = ", ".join(costs["unknown_data"])
         lines.append(f"data {names}: the size is not known, taken as {UNKNOWN.rows:,} rows of 100 numbers")
     return lines
-
-
-def _basis(costs: Mapping[str, Any]) -> str:
-    if costs["measured_here"]:
-        return f"Times follow results that are here ({costs['measured_here']} groups of runs)."
-    if costs["speed"]:
-        return f"Runs take {costs['speed']:.2f} times as long here as the kept ones took."
-    return "This machine is taken to be as fast as that of the kept runs; measure: fedcore cost --calibrate"
 
 
 def _wall(guess: Guesses, runs: Sequence[PlannedRun], side: int) -> Guess:
