@@ -45,7 +45,7 @@ from fedcore.execution.simulation import simulate
 from fedcore.execution.track import Send, tracking
 from fedcore.partitions import build, file, joined
 from fedcore.parts import Run, State
-from fedcore.parts.divergence import Divergence
+from fedcore.parts.pooled import Divergence
 from fedcore.spec import Spec, parse
 
 

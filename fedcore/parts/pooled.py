@@ -1,12 +1,17 @@
-"""Training on the pooled rows of clients."""
+"""Training on the pooled rows of clients, and how far a run's models are from it and from each other."""
 
 from dataclasses import dataclass, replace
+from itertools import combinations
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Upload, choose
 from fedcore.engines.problem import Block
-from fedcore.parts import Aggregation, Run, State, UpdateRule
+from fedcore.parts import Aggregation, Part, Plan, Run, State, UpdateRule
 from fedcore.parts.steps import count_rows, make_task, number_of_steps, refuse_rates_by_step
 from fedcore.spec import Spec
 
@@ -65,3 +70,67 @@ def train_pooled(
         count_rows(alone, state, task)
     (upload,) = engine.train([task])
     return upload.model
+
+
+@dataclass(frozen=True)
+class Divergence(Part):
+    """Measures DL after each inner round and DC after each round. RADFed, Section V-B.
+
+    ``local``: DL of the models that the inner round's clients return (nan for a single one). ``centralised``:
+    DC between the server's model and a model trained side by side, from the same start, on the pooled rows of
+    the clients that trained in each inner round (nan where models are not merged).
+    """
+
+    label: str = "divergence"
+
+    def start(self, run: Run, state: State) -> None:
+        """Start the centralised model at w_0; refuse an algorithm that lets no client train."""
+        if not run.recipe.schedule.federated:
+            name = run.spec.algorithm.name
+            raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
+        check_pooled(run.spec)
+        state.server["centralised"] = state.model.clone()
+        state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}
+
+    def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Keep the inner round's models; the first job of the next one closes it."""
+        if job.stage != state.values["inner"]["stage"]:
+            self._close(run, state)
+        clients = state.values["inner"]["clients"]
+        kept = [state.server["inner_models"]] if clients else []
+        state.server["inner_models"] = torch.cat([*kept, upload.model[None]])
+        state.values["inner"] = {"stage": job.stage, "clients": [*clients, job.client]}
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        """Close the last inner round and compare the merged model with the centralised one."""
+        self._close(run, state)
+        pair = (tensor.double().cpu().numpy() for tensor in (state.model, state.server["centralised"]))
+        state.values["divergence"][-1]["centralised"] = divergence_from_centralised(*pair)
+        state.values["inner"]["stage"] = 0
+
+    def tables(self, state: State) -> dict[str, list[dict[str, float]]]:
+        """Return one row per inner round."""
+        rows = state.values["divergence"]
+        return {"divergence": rows} if rows else {}
+
+    def _close(self, run: Run, state: State) -> None:
+        """Measure the inner round's models and train the centralised one on its clients' rows."""
+        stage, clients = state.values["inner"]["stage"], state.values["inner"]["clients"]
+        models = state.server["inner_models"].double().cpu().numpy()
+        local = divergence_of_models(models) if len(clients) > 1 else nan
+        row = {"round": state.round + 1, "inner": stage + 1, "local": local, "centralised": nan}
+        state.values["divergence"].append(row)
+        start = state.server["centralised"]
+        state.server["centralised"] = train_pooled(run, state, start, tuple(clients), stage)
+        state.values["inner"]["clients"] = []
+
+
+def divergence_from_centralised(federated: NDArray[np.floating], centralised: NDArray[np.floating]) -> float:
+    """Return DC = ||w_FL - w_C|| / ||w_C|| of two flat weight vectors [d]. RADFed, Section V-B."""
+    return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
+
+
+def divergence_of_models(models: NDArray[np.floating]) -> float:
+    """Return DL, the mean over pairs of clients of 1 - cos of their models [K, d]. RADFed, eq. (3)."""
+    unit = models / np.linalg.norm(models, axis=1, keepdims=True)
+    return float(np.mean([1 - unit[i] @ unit[j] for i, j in combinations(range(len(unit)), 2)]))

@@ -13,7 +13,7 @@ import pytest
 
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
-from fedcore.parts.divergence import divergence_from_centralised, divergence_of_models
+from fedcore.parts.pooled import divergence_from_centralised, divergence_of_models
 
 Values = dict[str, Any]
 

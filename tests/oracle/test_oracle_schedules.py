@@ -18,8 +18,8 @@ from fedcore.execution.simulation import simulate
 from fedcore.parts import State
 from fedcore.parts.aggregate import project_simplex, staleness_weight
 from fedcore.parts.discrepancy import mmd
-from fedcore.parts.divergence import divergence_from_centralised, divergence_of_models
 from fedcore.parts.observers.risk import risk_terms
+from fedcore.parts.pooled import divergence_from_centralised, divergence_of_models
 from fedcore.spec import parse
 
 Vector = NDArray[np.floating]
