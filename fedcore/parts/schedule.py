@@ -143,10 +143,9 @@ class Clustered(Schedule):
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """In the round that clusters, give each cluster a model of its own."""
-        changes = torch.stack([upload.change for upload in uploads])
-        if state.round != self.cluster_round or not torch.isfinite(changes).all():
+        if state.round != self.cluster_round:
             return
-        labels = self._cluster(changes)
+        labels = self._cluster(torch.stack([upload.change for upload in uploads]))
         for upload, label in zip(uploads, labels, strict=True):
             state.values["clusters"][upload.client] = label
         models, states = [], {}
