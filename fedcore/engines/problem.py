@@ -30,31 +30,18 @@ class Block:
 
 @dataclass(frozen=True)
 class Problem:
-    """The learning problem: model, data and clients.
-
-    Attributes:
-        model: the model's functions.
-        buffers: the model's fixed arrays by name.
-        start: the start vector w_0 [d].
-        clients: one block per client, in client-id order; views into ``train``.
-        train: all clients' rows, in client-id order.
-        test: the rows that models are measured on.
-        validation: the server's validation rows, the partition's and then the data's own, or None.
-        classes: number of classes.
-        names: which natural client each client is; empty unless clients are natural clients.
-        rest_of: the model whose fixed part the rows went through, or None.
-    """
+    """The learning problem: model, data and clients, in the order of their ids."""
 
     model: Model
-    buffers: dict[str, Tensor]
-    start: Tensor
-    clients: tuple[Block, ...]
-    train: Block
-    test: Block
-    validation: Block | None
+    buffers: dict[str, Tensor]  # the model's fixed arrays by name
+    start: Tensor  # w_0 [d]
+    clients: tuple[Block, ...]  # views into ``train``
+    train: Block  # all clients' rows
+    test: Block  # the rows that models are measured on
+    validation: Block | None  # the server's: the partition's, and then the data's own
     classes: int
-    names: tuple[str | None, ...] = ()
-    rest_of: Model | None = None
+    names: tuple[str | None, ...] = ()  # which natural client each client is, if they are natural
+    rest_of: Model | None = None  # the model whose fixed part the rows went through
 
     def parameters(self, w: Tensor) -> dict[str, Tensor]:
         """Return the model's parameters at ``w`` [d], as views of it, and its fixed arrays, by name."""
@@ -126,11 +113,11 @@ def precompute_trunk(problem: Problem) -> Problem:
     Its rows have gone through that part, and its model is the rest; the parameters stay the same. A model
     without such a part, or whose mapped rows would take more than 2 GiB, is returned as it is.
     """
-    if (split := problem.model.split()) is None:
+    if (parts := problem.model.split()) is None:
         return problem
-    p = problem.parameters(problem.start)
+    (trunk, rest), p = parts, problem.parameters(problem.start)
     with torch.no_grad():
-        sample = split.trunk(p, problem.test.x[:1])
+        sample = trunk(p, problem.test.x[:1])
         rows = len(problem.train) + len(problem.test) + len(problem.validation or ())
         if rows * sample.numel() * sample.element_size() > LARGEST_BYTES:
             return problem
@@ -138,14 +125,14 @@ def precompute_trunk(problem: Problem) -> Problem:
         def through(block: Block) -> Block:
             x = sample.new_empty(len(block), *sample.shape[1:])
             for part, place in zip(block.x.split(ROWS), x.split(ROWS), strict=True):
-                place.copy_(split.trunk(p, part))
+                place.copy_(trunk(p, part))
             return Block(x, block.y)
 
         train, test = through(problem.train), through(problem.test)
         validation = None if problem.validation is None else through(problem.validation)
         clients = by_client(train, problem.sizes)
-        rest = replace(problem, model=split.rest, rest_of=problem.model)
-        return replace(rest, clients=clients, train=train, test=test, validation=validation)
+        behind = replace(problem, model=rest, rest_of=problem.model)
+        return replace(behind, clients=clients, train=train, test=test, validation=validation)
 
 
 def local_steps(spec: Spec, problem: Problem) -> list[int | None]:

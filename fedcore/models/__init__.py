@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
 from math import prod
 from os.path import isfile
 from pathlib import Path
@@ -94,20 +93,11 @@ class Model(ABC):
         """Return whether each sample is classified correctly: the largest score is the label's [batch]."""
         return scores.argmax(dim=-1) == y
 
-    def split(self) -> "Split | None":
-        """Return the model in two parts, the first of which is not trained; None if it has no such part."""
+    def split(self) -> "tuple[Callable[[Parameters, Tensor], Tensor], Model] | None":
+        """Return the model in two parts: a trunk that maps rows [batch, ...] and is not trained, and a model
+        that takes its output and has all that is trained; None if no part is fixed.
+        """
         return None
-
-
-@dataclass(frozen=True)
-class Split:
-    """A model in two parts: ``trunk`` maps rows [batch, ...] and is not trained, ``rest`` takes its output.
-
-    ``rest`` has the same trainable parameters as the whole.
-    """
-
-    trunk: Callable[[Parameters, Tensor], Tensor]
-    rest: Model
 
 
 def layers(weights: Shapes) -> Shapes:
@@ -175,17 +165,6 @@ class Layout:
     shapes: Shapes
 
     @cached_property
-    def slices(self) -> dict[str, slice]:
-        """The place of each parameter in the flat vector."""
-        bounds = pairwise(accumulate(self._lengths, initial=0))
-        return {name: slice(*ends) for name, ends in zip(self.shapes, bounds, strict=True)}
-
-    @cached_property
-    def size(self) -> int:
-        """Length d of the flat vector."""
-        return sum(self._lengths)
-
-    @cached_property
     def _lengths(self) -> list[int]:
         return [prod(shape) for shape in self.shapes.values()]
 
@@ -197,15 +176,12 @@ class Layout:
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: "torch.dtype") -> Tensor:
         """Copy named arrays into a new vector [d]; SpecError if one is missing or has another shape."""
-        flat = torch.empty(self.size, dtype=dtype)
-        for name, shape in self.shapes.items():
-            if name not in arrays:
-                raise SpecError(f"model.init: no parameter '{name}'; found {', '.join(arrays) or 'none'}")
-            if arrays[name].shape != tuple(shape):
-                raise SpecError(
-                    f"model.init: parameter '{name}' has shape {arrays[name].shape}, expected {tuple(shape)}"
-                )
-            flat[self.slices[name]] = torch.as_tensor(np.asarray(arrays[name]), dtype=dtype).reshape(-1)
+        flat = torch.empty(sum(self._lengths), dtype=dtype)
+        for name, view in self.views(flat).items():
+            found = arrays[name].shape if name in arrays else "nothing"
+            if found != view.shape:
+                raise SpecError(f"model: start of '{name}': found {found}, expected {tuple(view.shape)}")
+            view.copy_(torch.as_tensor(arrays[name]))
         return flat
 
     def arrays(self, flat: Tensor) -> Arrays:

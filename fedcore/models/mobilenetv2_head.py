@@ -1,6 +1,6 @@
 """MobileNetV2 of which only the last block, the last convolution and the classifier are trained."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -17,7 +17,7 @@ from fedcore.base.registry import Plugin
 from fedcore.data import Source
 from fedcore.data.datasets import mobilenetv2
 from fedcore.data.readers import read_npz
-from fedcore.models import Layout, Model, ModelOptions, Parameters, Shape, Shapes, Split, draw, layers
+from fedcore.models import Layout, Model, ModelOptions, Parameters, Shape, Shapes, draw, layers
 
 LAST_BLOCK = 17
 SHRUNK = 32**2  # how many times fewer pixels the trunk's output has than an image
@@ -130,9 +130,9 @@ class MobileNetV2(Head):
             x = self.trunk(p, x)
         return super().features(p, x)
 
-    def split(self) -> Split:
+    def split(self) -> tuple[Callable[[Parameters, Tensor], Tensor], Model]:
         """Separate the fixed trunk from what is trained."""
-        return Split(self.trunk, Head(self.classes))
+        return self.trunk, Head(self.classes)
 
 
 def _drawn(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floating]:

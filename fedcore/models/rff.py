@@ -1,5 +1,6 @@
 """Random Fourier features with a linear head: fixed features, or trained ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import pi, sqrt
@@ -9,7 +10,7 @@ import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from fedcore.base.lazy import Tensor, torch
-from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Plugin, Shape, Split, flat_numbers
+from fedcore.models import Arrays, Layout, Model, ModelOptions, Parameters, Plugin, Shape, flat_numbers
 from fedcore.models.dense import linear
 
 
@@ -55,9 +56,9 @@ class RffLinear(Model):
             "weight": rng.uniform(-bound, bound, (self.classes, self.width)),
         }
 
-    def split(self) -> Split | None:
+    def split(self) -> tuple[Callable[[Parameters, Tensor], Tensor], Model] | None:
         """With fixed features the rest is a linear model on them."""
-        return None if self.learnable else Split(self.features, linear(self.width, self.classes, bias=False))
+        return None if self.learnable else (self.features, linear(self.width, self.classes, bias=False))
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return scale cos(x omega + phase) [batch, D]."""

@@ -76,13 +76,17 @@ class WeightNorm(Term):
         if not self.gamma:
             return BoundTerm()
         layout = run.problem.model.trainable
-        matrices = [where for name, where in layout.slices.items() if len(layout.shapes[name]) > 1]
-        slices = [slice(0, layout.size)] if self.bias or not matrices else matrices
+        matrices = [name for name, shape in layout.shapes.items() if len(shape) > 1 and not self.bias]
+
+        def weights(flat: Tensor) -> list[Tensor]:
+            views = layout.views(flat) if matrices else {}
+            return [views[name] for name in matrices] or [flat]
 
         def add_gradient(out: Tensor, w: Tensor) -> None:
-            scale = 1.0 if self.squared else 1 / _norm([w[where] for where in slices])
-            for where in slices:
-                out[where].add_(w[where] * scale, alpha=self.gamma)
+            held = weights(w)
+            scale = 1.0 if self.squared else 1 / _norm(held)
+            for place, weight in zip(weights(out), held, strict=True):
+                place.add_(weight * scale, alpha=self.gamma)
 
         return BoundTerm(add_gradient=add_gradient)
 
