@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -56,10 +55,9 @@ class State:
         clients: per-client tensors by name and client id; a name that is new has no clients.
         values: small JSON values (cluster of each client).
         holders: the clients that hold the server's current model, which is not sent to them again.
-        bytes_down: bytes that clients received so far.
-        bytes_up: bytes that they sent.
-        rows_gradient: rows that gradients were computed of so far; 0 unless the specification asks for it.
-        rows_forward: rows that were only passed through a model, likewise.
+        bytes_down, bytes_up: bytes that clients received and sent so far.
+        rows_gradient, rows_forward: rows that gradients were computed of so far, and that were only passed
+            through a model; 0 unless the specification asks for them.
         history: one record per measured round.
     """
 
@@ -130,19 +128,16 @@ class Work(NamedTuple):
     Attributes:
         vectors: passes over the model's parameters in each local step.
         batch: forward passes over each local step's batch.
-        rows: forward passes over a client's rows, each time that it trains.
-        gradients: gradients over a client's rows, each time that it trains.
+        rows, gradients: forward passes, and gradients, over a client's rows, each time that it trains.
         pieces: forward passes over one batch of a client's rows, each time that it trains.
-        first_rows: forward passes over all clients' rows before the first round.
-        first_gradients: gradients over them.
+        first_rows, first_gradients: such over all clients' rows before the first round.
         points: how many points each local step compares with those of its batch, two by two.
         measured: of how many points a client's distances are taken, each time that the model is measured.
         decompositions: singular value decompositions of the output layer in each local step.
         validation: forward passes over the validation rows for each model that is sent.
         server: steps of the server in each round.
         mixed: rows whose scores under all models of the cohort these steps mix.
-        held: vectors, as large as a model, that each client keeps from round to round.
-        versions: such vectors that the server keeps.
+        held, versions: vectors, as large as a model, that each client keeps, and that the server keeps.
     """
 
     vectors: int = 0
@@ -308,11 +303,6 @@ class Recipe:
         """Return all parts, in the order in which their hooks run."""
         outer = (*(part for _, part in roles(self)), *self.observers)
         return tuple(chain.from_iterable(part.parts() for part in outer))
-
-    @cached_property
-    def costs(self) -> Work:
-        """What its parts add to the work of a run, but for validation rows."""
-        return self.work(0.0)
 
     def messages(self) -> list[Message]:
         """Return what travels in each round besides the models that are trained."""

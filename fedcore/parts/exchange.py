@@ -34,6 +34,7 @@ class Deltas(Exchange):
     noise: float = 0.0
     precision: Literal["fp32", "bf16"] = "fp32"
     label: str = "mean features"
+    cohort_only = True
 
     def start(self, run: Run, state: State) -> None:
         """Start with zero vectors."""
@@ -45,10 +46,13 @@ class Deltas(Exchange):
         up = Message("up", "mean feature delta_k", _delta_size)
         if self.when == "global":
             return Message("down", "the others' mean feature", _delta_size), up
-        return Message("down", f"mean features delta_j of {self._whose()}", _deltas_size), up
+        whose = "the round's clients" if self.cohort_only else "all N clients"
+        return Message("down", f"mean features delta_j of {whose}", _deltas_size), up
 
-    def _whose(self) -> str:
-        return "the round's clients"
+    def columns(self, state: State) -> dict[str, float]:
+        """Report the mean distance of the deltas to their mean, of all clients with data or of the cohort."""
+        delta = state.server["delta"][state.values.get("with_rows", state.values["sharing"])]
+        return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
 
     def _delta(self, run: Run, model: Tensor, client: int, round: int, one_batch: bool = False) -> Tensor:
         """Return a client's delta under a model, over all its rows or those of one shuffled batch."""
@@ -111,17 +115,10 @@ class FeatureMeans(Deltas):
             delta[client] = self._delta(run, state.model, client, state.round) if new is None else new
         state.server["delta"] = delta
 
-    def columns(self, state: State) -> dict[str, float]:
-        """Report the mean distance of the deltas to their mean, of all clients with data."""
-        return _spread(state.server["delta"][state.values["with_rows"]])
-
     def messages(self) -> tuple[Message, ...]:
         """Mean feature vectors; with ``when="global"`` the new model travels down a second time."""
         again = Message("down", "the new model, for the second synchronisation", is_model=True)
         return (*super().messages(), *([again] if self.when == "global" else []))
-
-    def _whose(self) -> str:
-        return super()._whose() if self.cohort_only else "all N clients"
 
 
 @dataclass(frozen=True)
@@ -154,10 +151,6 @@ class BatchMeans(Deltas):
         """Let the client keep its trained model."""
         if self.when == "local":
             state.clients["own_model"][job.client] = upload.model
-
-    def columns(self, state: State) -> dict[str, float]:
-        """Report the mean distance of the deltas of the round's cohort to their mean."""
-        return _spread(state.server["delta"][state.values["sharing"]])
 
     def _own(self, run: Run, state: State, client: int) -> Tensor:
         if (model := state.clients["own_model"].get(client)) is not None:
@@ -238,10 +231,6 @@ class Densities(Exchange):
         phi = features(run.problem, model, run.problem.clients[client].x)
         variance = [phi.var(dim=0, correction=0)] if self.density == "gaussian" else []
         return torch.stack([phi.mean(dim=0), *variance])
-
-
-def _spread(delta: Tensor) -> dict[str, float]:
-    return {"delta_spread": float((delta - delta.mean(dim=0)).norm(dim=1).double().mean())}
 
 
 def _delta_size(run: Run, state: State) -> int:

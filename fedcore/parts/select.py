@@ -53,10 +53,8 @@ class Uniform(Selection):
         if (cohorts := run.spec.participation.cohorts) is not None:
             chosen = set(cohorts[state.round % len(cohorts)])
             return tuple(client for client in active if client in chosen)
-        if (size := cohort_size(run)) == len(active):
-            return tuple(active)
         rng = run.streams.get("cohort", state.round)
-        return tuple(sorted(rng.choice(active, size, replace=False).tolist()))
+        return tuple(sorted(rng.choice(active, cohort_size(run), replace=False).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +71,11 @@ class Assignments(Selection):
     def start(self, run: Run, state: State) -> None:
         """Check assignments that are given, which must be of one length."""
         key = "cohorts" if run.spec.participation.assignments is None else "assignments"
-        for clients in _given(run):
+        for clients in (given := _given(run)):
             check_clients(run, clients, key, with_data=True)
-            first = len(_given(run)[0])
-            if len(clients) != first:
+            if len(clients) != len(given[0]):
                 raise SpecError(
-                    f"participation.{key}: got {first} and {len(clients)} clients, "
+                    f"participation.{key}: got {len(given[0])} and {len(clients)} clients, "
                     "expected as many in each inner round"
                 )
 

@@ -78,7 +78,7 @@ def count_rows(run: Run, state: State, task: Task) -> None:
     """
     if not run.spec.evaluation.count_rows:
         return
-    training, work, n = task.training, run.recipe.costs, len(task.block)
+    training, work, n = task.training, run.recipe.work(0.0), len(task.block)
     steps = 0 if task.loop else len(task.rates)
     rows = rows_of_steps(n, training.batch_size, training.drop_last, steps)
     piece = rows_of_steps(n, training.batch_size, False, 1)
@@ -91,7 +91,7 @@ def count_rows(run: Run, state: State, task: Task) -> None:
 def count_first_rows(run: Run, state: State) -> None:
     """Count the rows that clients work on before the first round, if the specification asks for it."""
     if run.spec.evaluation.count_rows:
-        work, n = run.recipe.costs, sum(run.problem.sizes)
+        work, n = run.recipe.work(0.0), sum(run.problem.sizes)
         state.rows_gradient += n * work.first_gradients
         state.rows_forward += n * work.first_rows
 
