@@ -29,26 +29,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Upload:
-    """What a client sends back.
-
-    Attributes:
-        client, slot: who, and for which slot.
-        samples: n_k.
-        received: the model [d] it started from.
-        model: the model [d] after its local steps.
-        steps: tau_k, the local gradient steps made.
-        lr: the local learning rate of the round's first step.
-        extras: what else travels up, by name.
-    """
+    """What a client sends back."""
 
     client: int
     slot: int
-    samples: int
-    received: Tensor
-    model: Tensor
-    steps: int
-    lr: float
-    extras: dict[str, Tensor] = field(default_factory=dict)
+    samples: int  # n_k
+    received: Tensor  # the model [d] that it started from
+    model: Tensor  # the model [d] after its local steps
+    steps: int  # tau_k, the local gradient steps made
+    lr: float  # the local learning rate of the round's first step
+    extras: dict[str, Tensor] = field(default_factory=dict)  # what else travels up, by name
 
     @property
     def change(self) -> Tensor:
@@ -79,24 +69,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class BoundTerm:
-    """An objective term for one client in one round.
+    """An objective term for one client in one round: on parameters, or on the model's features.
 
-    Attributes:
-        add_gradient: (out [d], w [d]) -> None, adds the term's gradient in parameter space.
-        pull: the weight of a term that is (pull/2) ||w - received||^2 alone, else 0.
-        feature_loss: (phi [batch, features], batch, *given) -> scalar, for terms on the model's features.
-        given: tensors that ``feature_loss`` takes besides, where it is one function for all clients, in which
-            rows of weight zero don't count; None where it is the client's own.
-        feature_gradient: the gradient of ``feature_loss`` with respect to phi, in closed form.
-        passes: forward passes over each batch that these make under other models.
+    ``given`` are tensors that ``feature_loss`` takes besides, where it is one function for all clients, in
+    which rows of weight zero don't count; None where it is the client's own.
     """
 
-    add_gradient: Callable[[Tensor, Tensor], None] | None = None
-    pull: float = 0.0
-    feature_loss: Callable[..., Tensor] | None = None
+    add_gradient: Callable[[Tensor, Tensor], None] | None = None  # (out [d], w [d]), adds its gradient at w
+    pull: float = 0.0  # the weight of a term that is (pull/2) ||w - received||^2 alone
+    feature_loss: Callable[..., Tensor] | None = None  # (phi [batch, features], batch, *given) -> scalar
     given: tuple[Tensor, ...] | None = None
-    feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None
-    passes: int = 0
+    feature_gradient: Callable[[Tensor, Batch], Tensor] | None = None  # of feature_loss in phi, closed form
+    passes: int = 0  # forward passes over each batch that these make under other models
 
     def loss(self, phi: Tensor, batch: Batch) -> Tensor:
         """Return ``feature_loss``, which there must be, with the tensors that it takes."""
@@ -114,22 +98,16 @@ class BoundTerm:
 
 @dataclass(frozen=True)
 class Task:
-    """One client's local training, ready to run.
+    """One client's local training, ready to run: its terms and its direction, or ``loop`` in their place.
 
-    Attributes:
-        block: the client's rows.
-        training: the run's settings of local training.
-        rates: the learning rate of each gradient step.
-        rng: the stream that batches are drawn from.
-        terms, direction: the objective's terms and the update rule, bound to the client.
-        loop: in place of all these: given the batches, returns the model [d], and what else travels up.
+    ``loop`` is given the batches, and returns the model [d] and what else travels up.
     """
 
     job: Job
     block: Block
     training: Training
-    rates: list[float]
-    rng: np.random.Generator
+    rates: list[float]  # of each gradient step
+    rng: np.random.Generator  # that batches are drawn from
     terms: list[BoundTerm]
     direction: Direction
     loop: Loop | None = None

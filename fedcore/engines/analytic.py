@@ -54,20 +54,17 @@ class Analytic(Autograd):
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer h = activation(x @ matrix + bias), and where its gradient goes.
+    """One layer h = scale activation(x @ matrix + bias), and where its gradient goes.
 
-    Attributes:
-        matrix, bias: weights [inputs, outputs] and [outputs] or None, views of the parameters.
-        into, bias_into: views of the gradient, or None where the layer is not trained.
-        activation: ``none``, ``relu``, ``tanh`` or ``cos``, applied to each output.
-        scale: multiplies the activation.
+    ``matrix`` [inputs, outputs] and ``bias`` [outputs] are views of the parameters, ``into`` and
+    ``bias_into`` of the gradient, or None where the layer is not trained.
     """
 
     matrix: Tensor
     bias: Tensor | None
     into: Tensor | None
     bias_into: Tensor | None
-    activation: str = "none"
+    activation: str = "none"  # or relu, tanh, cos
     scale: float = 1.0
 
 
@@ -169,13 +166,13 @@ class Passes:
             buffers = scratch[size] = Buffers(layers, size)
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers
+        calls = list(map(_calls, layers, sums, outputs, deltas))
         self.forward = [
-            (i == 0, layer.bias, layer.matrix, z, h, _activation(layer, z, h))
-            for i, (layer, z, h) in enumerate(zip(layers, sums, outputs, strict=True))
+            (i == 0, layer.bias, layer.matrix, sums[i], outputs[i], calls[i][0])
+            for i, layer in enumerate(layers)
         ]
-        chains = list(map(_chain, layers, sums, outputs, deltas))
         self.backward = [
-            (outputs[i - 1], layers[i].matrix.T, deltas[i - 1], chains[i - 1])
+            (outputs[i - 1], layers[i].matrix.T, deltas[i - 1], calls[i - 1][1])
             for i in range(len(layers) - 1, buffers.lowest, -1)
         ]
         self.update = [
@@ -211,26 +208,19 @@ class Buffers:
         self.minus_one = like.new_full((size, 1), -1.0)
 
 
-def _activation(layer: Layer, z: Tensor, h: Tensor) -> Callable[[], Any]:
-    """Return a layer's activation: in place, or from ``z`` to ``h`` where the derivative needs ``z``."""
-    if layer.activation == "relu":
-        return z.relu_
-    if layer.activation == "tanh":
-        return z.tanh_
-    if layer.activation == "cos":
-        return lambda: h.copy_(z).cos_().mul_(layer.scale)
-    return lambda: None
+def _calls(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return a layer's activation, and what multiplies ``delta`` by the derivative.
 
-
-def _chain(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> Callable[[], Any]:
-    """Return what multiplies ``delta`` by the activation's derivative."""
+    The activation is in place, or from ``z`` to ``h`` where the derivative needs ``z``.
+    """
+    aten = torch.ops.aten
     if layer.activation == "relu":
-        return partial(torch.ops.aten.threshold_backward.grad_input, delta, h, 0, grad_input=delta)
+        return z.relu_, partial(aten.threshold_backward.grad_input, delta, h, 0, grad_input=delta)
     if layer.activation == "tanh":
-        return partial(torch.ops.aten.tanh_backward.grad_input, delta, h, grad_input=delta)
+        return z.tanh_, partial(aten.tanh_backward.grad_input, delta, h, grad_input=delta)
     if layer.activation == "cos":
-        return lambda: delta.mul_(z.sin_()).mul_(-layer.scale)
-    return lambda: None
+        return lambda: h.copy_(z).cos_().mul_(layer.scale), lambda: delta.mul_(z.sin_()).mul_(-layer.scale)
+    return lambda: None, lambda: None
 
 
 def cnn_gradient(p: Parameters, out: Parameters, terms: Terms) -> Gradient:

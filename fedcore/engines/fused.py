@@ -71,7 +71,12 @@ class Fused(analytic.Analytic):
 
         drift = _Drift(task, w, first_size)
         a = sums.new_zeros(sums.shape)
-        step, labels = self._step(analytic.Layer(a, None, a, None, first.activation), others, block.y)
+        step: Callable[..., None]
+        if others:
+            coefficients = analytic.Layer(a, None, a, None, first.activation)
+            step, labels = analytic.Backward([coefficients, *others], (), self.scratch), block.y
+        else:
+            step, labels = partial(_linear, a), torch.eye(a.shape[1], dtype=a.dtype).index_select(0, block.y)
         columns = [labels, sums, gram, *(() if offsets is None else (offsets,))]
         drawn = batches_of(columns, training.batch_size, training.drop_last, task.rng)
         for lr, (rows, wanted, given, near, *offset_sums) in zip(task.rates, drawn, strict=False):
@@ -89,15 +94,6 @@ class Fused(analytic.Analytic):
             first.bias.mul_(drift.kept).add_(a.sum(0))
         if offset is not None:
             w[:first_size].add_(offset[:first_size], alpha=drift.shift)
-
-    def _step(
-        self, coefficients: analytic.Layer, others: Sequence[analytic.Layer], y: Tensor
-    ) -> tuple[Callable[..., None], Tensor]:
-        """Return what takes a step, and the rows' labels as it takes them."""
-        if others:
-            return analytic.Backward([coefficients, *others], (), self.scratch), y
-        a = coefficients.matrix
-        return partial(_linear, a), torch.eye(a.shape[1], dtype=a.dtype).index_select(0, y)
 
     def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
         """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""

@@ -10,7 +10,6 @@ import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ GROUP_BYTES = 4 << 30
 COPIES = 8
 MOST_RECORDINGS = 4
 Step = Callable[[Sequence[int]], None]
+Shapes = tuple[tuple[int, ...], ...]
 Terms = Sequence[Sequence[BoundTerm]]
 Mapped = Sequence[tuple[Callable[..., Tensor], Sequence[Tensor]]]
 
@@ -49,12 +49,8 @@ def unsupported(spec: Spec, problem: Problem) -> str | None:
 class Form:
     """What a step of some clients does: steps of one form differ in tensors alone.
 
-    Attributes:
-        clients, batch: how many, and rows of a batch.
-        rate: the learning rate of the round's steps.
-        anchored, scaled, moved: which of a Direction's corrections some client has.
-        pulled: whether some client is pulled to the model that it received.
-        mapped: losses on features that are mapped over the clients, each with its tensors' shapes.
+    ``anchored``, ``scaled`` and ``moved`` say which of a Direction's corrections some client has, and
+    ``pulled`` whether some client is pulled to the model that it received.
     """
 
     clients: int
@@ -64,29 +60,22 @@ class Form:
     scaled: bool
     moved: bool
     pulled: bool
-    mapped: tuple[tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]], ...]
+    mapped: tuple[tuple[Callable[..., Tensor], Shapes], ...]  # losses on features, their tensors' shapes
 
 
 class Memory:
-    """What the steps of a form read and write: in the same place in every round.
-
-    Attributes:
-        received, w, offsets: models that the clients received and have, and the corrections of their
-            gradients [clients, d].
-        scales, pulls: what each gradient is multiplied by, and weights of the pulls [clients, 1].
-        given: the tensors of the mapped losses, stacked [clients, ...].
-        index, weights: the batches' rows among all rows, and their weights [clients, batch].
-    """
+    """What the steps of a form read and write: in the same place in every round."""
 
     def __init__(self, form: Form, start: Tensor) -> None:
         def zeros(*shape: int) -> Tensor:
             return start.new_zeros(form.clients, *shape)
 
         d = len(start)
-        self.received, self.w, self.offsets = zeros(d), zeros(d), zeros(d)
-        self.scales, self.pulls = zeros(1), zeros(1)
+        self.received, self.w = zeros(d), zeros(d)  # models
+        self.offsets, self.scales = zeros(d), zeros(1)  # of gradients, as a Direction has them
+        self.pulls = zeros(1)  # their weights
         self.given = [[zeros(*shape) for shape in shapes] for _, shapes in form.mapped]
-        self.index, self.weights = zeros(form.batch).long(), zeros(form.batch)
+        self.index, self.weights = zeros(form.batch).long(), zeros(form.batch)  # of rows among all rows
 
     def begin(self, tasks: Sequence[Task], mapped: Terms) -> None:
         """Set everything but the batches to what the tasks say."""
@@ -102,20 +91,8 @@ class Memory:
                 torch.stack(tensors, out=stack)
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A step as a CUDA graph, and the step itself, whose memory the graph uses."""
-
-    graph: Any
-    step: Step
-
-    def __call__(self, sizes: Sequence[int]) -> None:
-        """Do the step."""
-        self.graph.replay()
-
-
 def recorded(step: Step) -> Step:
-    """Do a step once, as libraries set themselves up in it, and record another.
+    """Do a step once, as libraries set themselves up in it, and record another as a CUDA graph.
 
     Python must not collect other graphs meanwhile, as CUDA frees nothing while it records.
     """
@@ -131,7 +108,11 @@ def recorded(step: Step) -> Step:
             step(())
     finally:
         gc.enable()
-    return Recording(graph, step)
+
+    def replay(sizes: Sequence[int], kept: Step = step) -> None:  # the graph uses the memory of what is kept
+        graph.replay()
+
+    return replay
 
 
 RECORDERS: dict[str, Callable[[Step], Step]] = {"cuda": recorded}
@@ -274,7 +255,7 @@ def _mapped_and_others(terms: Terms) -> tuple[list[list[BoundTerm]], list[list[B
     return mapped, others
 
 
-def _shapes(term: BoundTerm) -> tuple[tuple[int, ...], ...]:
+def _shapes(term: BoundTerm) -> Shapes:
     return tuple(tensor.shape for tensor in term.given or ())
 
 
