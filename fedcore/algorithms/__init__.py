@@ -1,6 +1,7 @@
 """FedAvg's parts as the ground that every other recipe changes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
@@ -40,13 +41,7 @@ def linear(spec: Spec, what: str, part: Given) -> Given:
 
 def recipe(**parts: Any) -> Recipe:
     """Return FedAvg's recipe with some parts replaced, by their names in ``Recipe``."""
-    ground: dict[str, Any] = {
-        "schedule": Synchronous(),
-        "select": Uniform(),
-        "aggregate": WeightedMean(),
-        "server": ServerSgd(),
-    }
-    return Recipe(**(ground | parts))
+    return replace(Recipe(Synchronous(), Uniform(), WeightedMean(), ServerSgd()), **parts)
 
 
 def example(name: str, given: Mapping[str, Any] | None = None, variant: str = "paper") -> Recipe:

@@ -4,19 +4,9 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from fedcore.algorithms import (
-    AlgorithmOptions,
-    Decay,
-    Pen,
-    Plugin,
-    Recipe,
-    Spec,
-    given,
-    linear,
-    omit_default,
-    recipe,
-)
+from fedcore.algorithms import AlgorithmOptions, Decay, Pen, Plugin, Recipe, Spec, given, linear, recipe
 from fedcore.base.errors import SpecError
+from fedcore.base.options import omit_default
 from fedcore.parts.aggregate import DriftCorrectedMean, PlainMean, Weights, averaging
 from fedcore.parts.objective import DriftPenalty
 from fedcore.parts.server import ServerSgd

@@ -1,6 +1,6 @@
 """Federated averaging."""
 
-from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, Recipe, Spec, recipe
+from fedcore.algorithms import AlgorithmOptions, Pen, Plugin, recipe
 from fedcore.parts.aggregate import Weights, averaging
 from fedcore.parts.schedule import Chained, Synchronous
 
@@ -16,16 +16,12 @@ class FedAvgOptions(AlgorithmOptions):
     chained: bool = False
 
 
-def build(options: FedAvgOptions, spec: Spec) -> Recipe:
-    """w <- sum_k p_k w_k over the cohort."""
-    schedule = Chained() if options.chained else Synchronous()
-    return recipe(schedule=schedule, aggregate=averaging(options.averaging))
-
-
 PLUGIN = Plugin(
     "fedavg",
     FedAvgOptions,
-    build,
+    lambda options, spec: recipe(
+        schedule=Chained() if options.chained else Synchronous(), aggregate=averaging(options.averaging)
+    ),
     "weighted averaging of local models",
     "McMahan et al.; rFedAvg, Section IV-A",
     label="FedAvg",
