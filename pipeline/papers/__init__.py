@@ -40,13 +40,12 @@ def build_catalogue(config: Mapping[str, Any]) -> Catalogue:
     if taken := [name for name in studies if name in papers()]:
         raise StudyError(f"{params.files[taken[0]]}: a paper has this name, expected another")
     all_papers = {**papers(), **studies}
-    for name, paper_params in params.papers.items():
+    for name, paper in all_papers.items():
         try:
-            more = readings_targets(name, all_papers[name], paper_params) if name in all_papers else {}
+            more = readings_targets(name, paper, params.papers[name]) if name in params.papers else {}
         except SpecError as error:
             raise params.refusal(name, error) from None
-        if more:
-            all_papers[name] = replace(all_papers[name], targets={**all_papers[name].targets, **more})
+        all_papers[name] = replace(paper, targets={**paper.targets, **more})
     return Catalogue(params, all_papers)
 
 
