@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import product
 from typing import Any
 
 from fedcore.algorithms import example
@@ -21,8 +22,7 @@ CLIENTS = {"Sgd": "fedavg", "Prox": "prox_yogi", "Scaf": "scaf_yogi", "Nova": "n
 SERVERS = {"Sgd": "fedavg", "Adam": "fedadam", "Adagrad": "fedadagrad", "Yogi": "fedyogi"}
 COMFED = {
     f"{client}{server}": f"{client}_{server}".lower()
-    for client in list(CLIENTS)[1:]
-    for server in list(SERVERS)[1:]
+    for client, server in product([*CLIENTS][1:], [*SERVERS][1:])
 }
 OPTIONS = {"scaffold": {"averaging": "nk"}}
 Lines = Mapping[str, tuple[str, ...]]
@@ -31,12 +31,14 @@ Lines = Mapping[str, tuple[str, ...]]
 @cache
 def choices() -> Lines:
     """Return Table I: what each algorithm changes in FedAvg's four choices."""
-    ground, *others = ((title, four(recipe(name))) for title, name in ALGORITHMS.items())
-    changes = {
-        title: tuple(SAME if word == base else word for word, base in zip(words, ground[1], strict=True))
-        for title, words in others
-    }
-    return dict([ground]) | changes
+    lines: dict[str, tuple[str, ...]] = {}
+    for title, name in ALGORITHMS.items():
+        parts = recipe(name)
+        rate = f" with learning rate {parts.server.lr:g}" if isinstance(parts.server, ServerSgd) else ""
+        words = (*client_side(parts), f"{family(parts.server)}{rate}")
+        ground = lines.get("FedAvg", ("",) * len(words))
+        lines[title] = tuple(SAME if word == base else word for word, base in zip(words, ground, strict=True))
+    return lines
 
 
 @cache
@@ -48,13 +50,11 @@ def reductions() -> Lines:
 @cache
 def combinations() -> Lines:
     """Return Table III: which algorithm has which client side and which server optimizer."""
-    clients = {client_parts(recipe(name)): title for title, name in CLIENTS.items()}
-    servers = {recipe(name).server.label: title for title, name in SERVERS.items()}
-    titles: dict[tuple[str | None, str | None], str] = {}
-    for title, name in {**ALGORITHMS, **COMFED}.items():
-        parts = recipe(name)
-        titles[clients.get(client_parts(parts)), servers.get(parts.server.label)] = title
-    return {client: tuple(titles.get((client, server), SAME) for server in SERVERS) for client in CLIENTS}
+    titles = {kinds(name, name): title for title, name in {**ALGORITHMS, **COMFED}.items()}
+    return {
+        title: tuple(titles.get(kinds(client, server), SAME) for server in SERVERS.values())
+        for title, client in CLIENTS.items()
+    }
 
 
 def recipe(name: str) -> Recipe:
@@ -62,23 +62,16 @@ def recipe(name: str) -> Recipe:
     return example(name, OPTIONS.get(name, {}))
 
 
-def four(parts: Recipe) -> tuple[str, str, str, str]:
-    """Return a recipe's local loss, local update, aggregation and global update in ComFed's words."""
-    update = family(parts.server)
-    if isinstance(parts.server, ServerSgd):
-        update = f"{update} with learning rate {parts.server.lr:g}"
-    return (*client_side(parts), update)
-
-
 def client_side(parts: Recipe) -> tuple[str, str, str]:
     """Return a recipe's local loss, local update and aggregation in ComFed's words."""
-    loss = " + ".join(dict.fromkeys(family(term) for term in parts.objective)) or "log loss"
+    loss = " + ".join(dict.fromkeys(map(family, parts.objective))) or "log loss"
     return loss, family(parts.update), family(parts.aggregate)
 
 
-def client_parts(parts: Recipe) -> tuple[type, ...]:
-    """Return the kinds of parts that make up a recipe's client side."""
-    return tuple(type(part) for part in (*parts.objective, parts.update, parts.aggregate))
+def kinds(client: str, server: str) -> tuple[tuple[type, ...], str]:
+    """Return the kinds of parts of one algorithm's client side, and the server optimizer of another."""
+    parts = recipe(client)
+    return tuple(map(type, (*parts.objective, parts.update, parts.aggregate))), recipe(server).server.label
 
 
 def family(part: Part) -> str:
@@ -88,13 +81,13 @@ def family(part: Part) -> str:
 
 def listing(lines: Callable[[], Lines], heads: tuple[str, ...], **more: Any) -> Listing:
     """Declare one of the tables, given the texts under its heads by the label of their line."""
+    keys = [*map(_key, heads)]
 
     def word(params: PaperParams, row: str, column: str) -> str:
-        texts = {_key(label): texts for label, texts in lines().items()}[row]
-        return dict(zip(map(_key, heads), texts, strict=True))[column]
+        return next(texts for label, texts in lines().items() if _key(label) == row)[keys.index(column)]
 
     return Listing(
-        columns=lambda params: tuple(Column(_key(head), head) for head in heads),
+        columns=lambda params: tuple(map(Column, keys, heads)),
         rows=lambda params: {_key(label): label for label in lines()},
         word=word,
         scaled=False,
