@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.lazy import DataFrame, pd, sklearn
+from fedcore.base.lazy import DataFrame, sklearn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Changes, Column, Paper, Query, Variation
 from pipeline.papers.fedavgr.theory import bounds
@@ -45,9 +45,8 @@ LABELS = {
 }
 
 GRIDS = {
-    "search_fedavg": Search("fedavg", "FedAvg", "Section 5"),
-    "search_fedprox": Search("fedprox", "FedProx", "Section 5"),
-    "search_fedavgr": Search("fedavgr", "FedAvgR", "Section 5"),
+    f"search_{method}": Search(method, label, "Section 5")
+    for method, label in {"fedavg": "FedAvg", "fedprox": "FedProx", METHOD: "FedAvgR"}.items()
 }
 
 
@@ -222,7 +221,7 @@ def principal(features: NDArray[np.floating]) -> NDArray[np.floating]:
     Each component points where its largest loading is positive, so that equal features give equal pictures.
     """
     fitted = sklearn.decomposition.PCA(2, svd_solver="full").fit(features)
-    components: NDArray[np.floating] = (features - fitted.mean_) @ fitted.components_.T
+    components: NDArray[np.floating] = fitted.transform(features)
     return components
 
 
@@ -232,17 +231,10 @@ def terms_of(facts: RunFacts) -> DataFrame:
     As the clients' weights are known, rho~ = rho: G1 has no discrepancy and chi-squared is 0. The Rademacher
     term of G1 is that of G3 too; G2 has one of its own.
     """
-    measured = facts.table("risk.csv").set_index("round")
-    return pd.DataFrame(
-        {
-            "discrepancy": measured["discrepancy"],
-            "mmd": measured["mmd"],
-            "rademacher": measured["agnostic_complexity"],
-            CHI_SQUARED: measured["agnostic_deviation"],
-            "g1": measured["agnostic_complexity"] + measured["agnostic_deviation"],
-            "g2": measured["approximation"],
-            "g3": measured["discrepancy"] + measured["federated"],
-        }
+    names = {"agnostic_complexity": "rademacher", "agnostic_deviation": CHI_SQUARED, "approximation": "g2"}
+    terms = facts.table("risk.csv").set_index("round").rename(columns=names)
+    return terms.assign(
+        g1=terms["rademacher"] + terms[CHI_SQUARED], g3=terms["discrepancy"] + terms["federated"]
     )
 
 
