@@ -245,7 +245,7 @@ def test_released_draws_stand_beside_the_same_published_numbers(tmp_path: Path) 
     demo = catalogue("demo")
     table, runs = demo.target("radfed", "table1"), demo.cells("radfed", "table1")["mnist_1", "c_score"][:1]
     assert isinstance(table, Table)
-    write_partition(tmp_path / runs[0].partition, {"c_score": 0.5})
+    write_partition(tmp_path / runs[0].partition, {"c_score": 0.5, "sizes": {}})
     cells = {(row, "c_score"): runs for row in ("mnist_1", "mnist_1_released")}
     beside = tidy("radfed", "table1", table, read(cells, tmp_path), published("radfed"))
     assert beside["published_mean"].notna().all()

@@ -88,11 +88,16 @@ def test_a_curve_without_its_measurement_is_refused(tmp_path: Path, demo: Catalo
         smoothed(RunFacts(run, tmp_path))
 
 
+def by_fold(scores: dict[int, list[float]]) -> pd.Series[float]:
+    return pd.Series(scores).explode().astype(float)
+
+
 def test_the_representative_fold_has_the_mean_gap() -> None:
-    base = {fold: [50.0, 60.0] for fold in range(3)}
-    assert representative({0: [56.0, 56.0], 1: [60.0], 2: [65.0]}, base) == 1  # gaps 1, 5, 10
-    assert representative({0: [56.0], 1: [None], 2: [66.0]}, base) == 0, "a tie, and a fold without a run"
-    assert representative({1: [None]}, {1: [None]}) == 1
+    base, nothing = by_fold({fold: [50.0, 60.0] for fold in range(3)}), by_fold({1: [math.nan]})
+    assert representative(by_fold({0: [56.0, 56.0], 1: [60.0], 2: [65.0]}), base) == 1  # gaps 1, 5, 10
+    tied = by_fold({0: [56.0], 1: [math.nan], 2: [66.0]})
+    assert representative(tied, base) == 0, "a tie, and a fold without a run"
+    assert representative(nothing, nothing) == 1
 
 
 def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,12 @@
 Fig. 5: scores on less and on more heterogeneous clients. Figs. 6 and 7: divergences DC and DL of models.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from fedcore.base.lazy import Axes, DataFrame, Figure, Series, pd, seaborn
+from fedcore.base.lazy import Axes, DataFrame, Series, pd, seaborn
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.specification import worth
 from pipeline.catalogue.targets import Cell, Query, Variation
@@ -28,7 +26,6 @@ BEST = {
     "fig3": {"covfeat_g": "radfed_p", **dict.fromkeys(MOMENTUM, "radfed_m")},
     "fig4": {"cifar10": "radfed_i", "shakespeare": "radfed_i", "eicu": "radfed_a"},
 }
-Folds = Mapping[int, Sequence[float | None]]
 INTERVALS = {"covertype_g": 100, "covertype_l": 100, "mnist": 5, "cifar10": 1, "shakespeare": 2, "eicu": 50}
 POINTS = 20
 NOTE = (
@@ -99,18 +96,15 @@ def measured(facts: RunFacts) -> DataFrame:
 
 def around_merging(inputs: Inputs) -> DataFrame:
     """Return the mean DL of a run's inner rounds right after an aggregation, and right before the next."""
-
-    def mean_at(facts: RunFacts, end: str) -> float | None:
-        if not facts.final:
-            return None
-        frame = measured(facts)
-        return float(frame.loc[frame["inner"] == frame["inner"].agg(end), "local"].mean())
-
-    return pd.DataFrame(
-        line(name, f"{key}-{when}", [mean_at(facts, end) for facts in runs])
-        for (name, key), runs in inputs.cells.items()
-        for when, end in (("after", "min"), ("before", "max"))
-    )
+    lines = []
+    for (name, key), runs in inputs.cells.items():
+        by_inner = [
+            measured(facts).groupby("inner")["local"].mean() if facts.final else None for facts in runs
+        ]
+        for when, at in (("after", 0), ("before", -1)):
+            means = [None if mean is None else float(mean.iloc[at]) for mean in by_inner]
+            lines.append(line(name, f"{key}-{when}", means))
+    return pd.DataFrame(lines)
 
 
 @drawing("Divergence of the global model from centralised training", "Fig. 6", queries)
@@ -121,7 +115,7 @@ def centralised(inputs: Inputs) -> Picture:
         "DC is the distance of the global model from a centralised one that starts alike and trains on the "
         "same rows, pooled, relative to the latter's norm; it is known where local models are averaged."
     )
-    return Picture(frame, *_drawn(inputs, frame, "DC", meaning))
+    return _picture(inputs, frame, frame, "DC", meaning)
 
 
 @drawing("Divergence between local models", "Fig. 7", queries)
@@ -135,7 +129,7 @@ def local(inputs: Inputs) -> Picture:
     )
     last = f" The last {LONGEST} rounds." if len(shown) < len(frame) else ""
     numbers = pd.concat([frame, around_merging(inputs)], ignore_index=True)
-    return Picture(numbers, *_drawn(inputs, shown, "DL", meaning + last))
+    return _picture(inputs, numbers, shown, "DL", meaning + last)
 
 
 DISTANCES = variations(
@@ -157,15 +151,16 @@ DISTANCES = variations(
 )
 
 
-def _drawn(inputs: Inputs, frame: DataFrame, axis: str, meaning: str) -> tuple[Figure, tuple[str, ...]]:
+def _picture(inputs: Inputs, numbers: DataFrame, frame: DataFrame, axis: str, meaning: str) -> Picture:
     titles = {key: SETTINGS[key].label for key in MEASURED if key in {*frame["column"]}}
     labels, options = ("round of local training", axis), {"marks": 2 * figures.MARKS}
     looks, across = inputs.looks(AVERAGED), len(titles)
     figure, _ = figures.lines(frame, titles, looks, 2.9, across, labels, options=options)
     count = int(frame["n"].max())
     band = f"Line and band: mean and ± one sample standard deviation over {count} seeds, first fold."
-    alone = "One seed, so no spread is given; first fold."
-    return figure, (meaning, band if count > 1 else alone)
+    return Picture(
+        numbers, figure, (meaning, band if count > 1 else "One seed, so no spread is given; first fold.")
+    )
 
 
 SHOWN = ("covfeat_g", "covfeat_l", "covcls_g", "covcls_l", "shakespeare")
@@ -173,28 +168,21 @@ ASIDE = 0.2
 PAIRS = (("mnist_1", "mnist_01"), ("covcls_g", "covfeat_g"), ("covcls_l", "covfeat_l"))
 
 
-def by_fold(runs: Sequence[RunFacts]) -> dict[int, list[float | None]]:
-    """Return the test scores of the runs by the index of their fold, None for one that diverged."""
-    scores: dict[int, list[float | None]] = defaultdict(list)
-    for facts in runs:
-        scores[facts.run.spec["partition"]["fold"]["index"]].append(score_of(facts, ""))
-    return scores
+def by_fold(runs: Sequence[RunFacts]) -> Series[float]:
+    """Return the test scores of the runs by the index of their fold, NaN for one that diverged."""
+    folds = [facts.run.spec["partition"]["fold"]["index"] for facts in runs]
+    return pd.Series([score_of(facts, "") for facts in runs], folds, dtype=float)
 
 
-def representative(ours: Folds, base: Folds) -> int:
+def representative(ours: Series[float], base: Series[float]) -> int:
     """Return the fold whose gap between the means of two methods is closest to the mean gap of all folds.
 
     The first of them in a tie; folds in which one of the methods has no run don't count, unless none counts.
     """
-    known = {
-        fold: [[value for value in side.get(fold, ()) if value is not None] for side in (ours, base)]
-        for fold in ours
-    }
-    gaps = {fold: fmean(mine) - fmean(theirs) for fold, (mine, theirs) in known.items() if mine and theirs}
-    if not gaps:
-        return min(ours)
-    mean = fmean(gaps.values())
-    return min(sorted(gaps), key=lambda fold: round(abs(gaps[fold] - mean), 9))
+    means, base_means = (scores.groupby(level=0).mean() for scores in (ours, base))
+    gaps = (means - base_means).dropna()
+    fold: Any = (gaps - gaps.mean()).abs().round(9).idxmin() if len(gaps) else ours.index.min()
+    return int(fold)
 
 
 @drawing(
@@ -209,10 +197,10 @@ def seeds(inputs: Inputs) -> Picture:
     """
     scores = {cell: by_fold(runs) for cell, runs in inputs.cells.items()}
     lines = []
-    for (name, key), fold_scores in scores.items():
+    for (name, key), by_run in scores.items():
         fold = representative(scores["radfed", key], scores["fedavg", key])
-        text = " ".join(f"{value:.6g}" for value in fold_scores[fold] if value is not None)
-        lines.append(line(name, key, fold_scores[fold], fold=fold, scores=text))
+        text = " ".join(f"{value:.6g}" for value in by_run[[fold]].dropna())
+        lines.append(line(name, key, [*by_run[[fold]]], fold=fold, scores=text))
     frame = pd.DataFrame(lines)
     fold_of = frame.set_index("column")["fold"].to_dict()
     titles = {key: f"{SETTINGS[key].label}, fold {fold_of[key]}" for key in SHOWN}

@@ -29,15 +29,10 @@ from pipeline.reports.trials import late_mean
 from pipeline.reports.variations import IID, variations
 
 PARTITIONS = {
-    "cifar10": ("CIFAR-10", "cifar10"),
-    "shakespeare": ("Shakespeare", "shakespeare"),
-    "covcls": ("COVCLS", "covcls_g"),
-    "covfeat": ("COVFEAT", "covfeat_g"),
-    "mnist_1": ("MNIST-1", "mnist_1"),
-    "mnist_01": ("MNIST-.1", "mnist_01"),
-    "eicu": ("eICU", "eicu"),
+    name.removesuffix("_g"): name
+    for name in ("cifar10", "shakespeare", "covcls_g", "covfeat_g", "mnist_1", "mnist_01", "eicu")
 }
-"""The rows of Tables I and II: their names in print, and a setting of each."""
+"""The rows of Tables I and II, and a setting of each."""
 TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 """Them in Table II's order."""
 RELEASED: Mapping[str, Mapping[str, float]] = {
@@ -50,19 +45,27 @@ SEARCH: Mapping[str, float] = {"min_size": 0.5, "burn_in": 500_000}
 MARK = "_released"
 STATISTICS = {"min": "min rows", "max": "max", "mean": "mean", "std": "sd", "c_score": "C-score"}
 EXAMPLE = "mnist_01"
-STAGES = {"before": "optimum of eq. (1)", "after": "after Algorithm 3"}
 WHOLE = (("partition.fold", None),)  # the partition of all clients, before folds are made of it
 STILL = (("partition.burn_in", 0), ("partition.steps", 0))
+STAGES: Mapping[str, tuple[str, Changes]] = {
+    "before": ("optimum of eq. (1)", STILL),
+    "after": ("after Algorithm 3", ()),
+}
+
+
+def label_of(row: str) -> str:
+    """Return what Tables I and II call a partition."""
+    return SETTINGS[PARTITIONS[row]].label.removesuffix("-G")
 
 
 def partition_rows(params: PaperParams) -> dict[str, str]:
     """Return a row for each partition, and with full data for the draws of the authors' code."""
     rows = {}
-    for key, (label, setting) in PARTITIONS.items():
+    for key, setting in PARTITIONS.items():
         if dataset := params.datasets.get(SETTINGS[setting].dataset):
-            rows[key] = label
+            rows[key] = label_of(key)
             if key in RELEASED and (dataset.data.model_extra or {}).get("edition") == "full":
-                rows[key + MARK] = f"{label}, released seed"
+                rows[key + MARK] = f"{label_of(key)}, released seed"
     return rows
 
 
@@ -72,7 +75,7 @@ def partition_query(params: PaperParams, row: str) -> Query:
     Clients that the data name are not drawn, so there is one partition.
     """
     name = row.removesuffix(MARK)
-    query = SETTINGS[PARTITIONS[name][1]].query("fedavg", WHOLE)
+    query = SETTINGS[PARTITIONS[name]].query("fedavg", WHOLE)
     if params.datasets[query.dataset].splits[query.split].name == "natural":
         return replace(query, seeds=(0,))
     if row != name:
@@ -81,22 +84,15 @@ def partition_query(params: PaperParams, row: str) -> Query:
     return replace(query, seeds=params.seeds if len(params.seeds) < ENOUGH else tuple(range(20)))
 
 
-def statistic(facts: RunFacts, column: str) -> float:
-    """Return a statistic of a partition: rows, or the C-score."""
-    return float((facts.statistics if column == "c_score" else facts.statistics["sizes"])[column])
-
-
-def stages(params: PaperParams) -> Asked:
-    """Return the same draw of sizes and targets without and with random moves."""
-    after = replace(SETTINGS[EXAMPLE].query("fedavg", WHOLE), seeds=params.seeds[:1])
-    before = replace(after, changes=(*after.changes, *STILL))
-    return {("before", EXAMPLE): before, ("after", EXAMPLE): after}
-
-
 @drawing(
     title="A partition of MNIST (lambda .1) before and after random moves",
     published="Algorithm 3",
-    queries=stages,
+    queries=lambda params: {
+        (stage, EXAMPLE): replace(
+            SETTINGS[EXAMPLE].query("fedavg", (*WHOLE, *changes)), seeds=params.seeds[:1]
+        )
+        for stage, (_, changes) in STAGES.items()
+    },
     needs="partitions",
 )
 def example(inputs: Inputs) -> Picture:
@@ -116,7 +112,7 @@ def example(inputs: Inputs) -> Picture:
     bound = max(float(np.abs(change).max()), 1e-3)
     panels = {
         f"{label}: C-score {scores[stage]:.3f}": (ratios[stage], "cividis", 0, 1, "share of rows")
-        for stage, label in STAGES.items()
+        for stage, (label, _) in STAGES.items()
     } | {"difference": (change, "PuOr", -bound, bound, "change")}
     grid = figure.subplots(3, 1, sharex=True)
     for axes, (title, (values, colours, low, high, bar)) in zip(grid, panels.items(), strict=True):
@@ -138,10 +134,10 @@ STATISTICS_TABLE = Table(
     queries=lambda params: {
         (row, column): partition_query(params, row) for row in partition_rows(params) for column in STATISTICS
     },
-    measure=statistic,
+    measure=lambda facts, column: float({**facts.statistics, **facts.statistics["sizes"]}[column]),
     beside_cell=lambda row, column: (row.removesuffix(MARK), column),
     finish=lambda frame: frame.assign(verdict=frame["verdict"].where(frame["seeds"] == 1, "")),
-    dataset=lambda row, column: DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)][1]].dataset],
+    dataset=lambda row, column: DATASETS[SETTINGS[PARTITIONS[row.removesuffix(MARK)]].dataset],
     needs="partitions",
     unit="rows; C-score from 0 to 2",
     best="none",
@@ -157,8 +153,8 @@ HYPERPARAMETERS = (
 )
 AVERAGE = "avg"
 OTHER_MODELS = {"cnn": "CNN", "mlp": "MLP"}
-DELAY = "algorithm.redistributions"
-NAMES = {DELAY: "S", "algorithm.staleness": "decay", "algorithm.server_lr": "eta"}
+DELAY, STALENESS, STALEST = "algorithm.redistributions", "algorithm.staleness", "algorithm.max_staleness"
+NAMES = {DELAY: "S", STALENESS: "decay", "algorithm.server_lr": "eta"}
 GRIDS = {
     "grid_radfed": Search("radfed", "RADFed", "Section IV-D", NAMES),
     "grid_radfed_i": Search("radfed_i", "RADFedi", "Section IV-D", NAMES),
@@ -171,7 +167,7 @@ GRIDS = {
 def hyperparameter(params: PaperParams, row: str, column: str) -> str:
     """Return a cell of Table II: a value that the runs on a data set use."""
     method, option = column.split("-")
-    query = SETTINGS[PARTITIONS[row][1]].query(method)
+    query = SETTINGS[PARTITIONS[row]].query(method)
     return f"{specification(params, query)['algorithm'][option]:g}"
 
 
@@ -261,8 +257,8 @@ def shared_runs(frame: DataFrame) -> DataFrame:
 def tuned(params: PaperParams) -> tuple[Column, ...]:
     """Return a column for each data set of Table II; Covertype is tuned with global standardisation."""
     settings = present(params)
-    keys = (key for key in (PARTITIONS[name][1] for name in TUNED) if key in settings)
-    return tuple(Column(key, settings[key].label, METRICS[settings[key].metric]) for key in keys)
+    keys = (PARTITIONS[name] for name in TUNED)
+    return tuple(Column(k, settings[k].label, METRICS[settings[k].metric]) for k in keys if k in settings)
 
 
 def query(params: PaperParams, column: str, search: Search, choice: Choice) -> Query:
@@ -294,19 +290,11 @@ VARIATIONS = {
     "fedavg_1": Variation("FedAvg, one epoch", "fedavg", (("training.local_epochs", 1),)),
     "fedavg_half": Variation("FedAvg, half of the clients", "fedavg", (("participation.fraction", 0.5),)),
     "fedasync": Variation("", "fedasync"),
-    **{
-        f"fedasync_{late}": Variation(
-            f"FedAsync, staleness of {late} at most", "fedasync", (("algorithm.max_staleness", late),)
-        )
-        for late in (1, 60)
-    },
-    **{
-        f"fedasync_{law}": Variation(f"FedAsync, {law} weights", "fedasync", (("algorithm.staleness", law),))
-        for law in ("constant", "hinge")
-    },
+    "fedasync_1": Variation("FedAsync, staleness of 1 at most", "fedasync", ((STALEST, 1),)),
+    "fedasync_60": Variation("FedAsync, staleness of 60 at most", "fedasync", ((STALEST, 60),)),
+    "fedasync_constant": Variation("FedAsync, constant weights", "fedasync", ((STALENESS, "constant"),)),
+    "fedasync_hinge": Variation("FedAsync, hinge weights", "fedasync", ((STALENESS, "hinge"),)),
 }
-
-
 SEEN = {"skew": ("non-IID score", pooling.skew), "rows": ("sd of their number", pooling.variation)}
 HOPS = (1, 15, 100)
 
@@ -368,7 +356,7 @@ TABLE2 = Listing(
     title="Hyperparameters that the runs use: redistributions S between two aggregations, score decay gamma",
     published="Table II",
     columns=lambda params: HYPERPARAMETERS,
-    rows=lambda params: {key: PARTITIONS[key][0] for key in TUNED if PARTITIONS[key][1] in present(params)},
+    rows=lambda params: {key: label_of(key) for key in TUNED if PARTITIONS[key] in present(params)},
     word=hyperparameter,
     heading="Data set",
     note="As declared in the parameters at this scale; they are the paper's at paper scale.",
