@@ -28,7 +28,7 @@ from pipeline.papers.rfedavg.theory import (
     follow,
     objectives,
     path_of,
-    rates,
+    rate,
     theory,
 )
 from pipeline.reports.drawings import Inputs
@@ -361,7 +361,7 @@ def test_left_sides_of_lemmas_2_and_3_after_one_step() -> None:
     assert seen.drift[0] == pytest.approx(0.01 * sizes.g)
     assert seen.delayed[0] == pytest.approx(0.01 * sizes.delayed)
     np.testing.assert_allclose(path[1, 0], start[0] - 0.1 * descended.gradient(start[0]), atol=1e-12)
-    assert rates(run, np.array(160)) == pytest.approx(0.05)
+    assert rate(run, 160) == pytest.approx(0.05)
 
 
 def test_rfedavgs_bounds_of_short_runs(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ S the mean over clients of the covariance of a batch's mean row.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,19 +95,10 @@ class Sizes:
         return {"c2": scale * c2, "c3": scale * c3}
 
 
-class MethodResult(NamedTuple):
-    """The tidy lines of a method's runs, what constants are made of, and a remark on what the bounds need."""
-
-    lines: list[dict[str, Any]]
-    sizes: Sizes
-    remark: str
-
-
-def rates(run: PlannedRun, steps: NDArray[np.int64]) -> Floats:
-    """Return the local rate at gradient steps."""
+def rate(run: PlannedRun, step: int) -> float:
+    """Return the local rate at a gradient step."""
     training = run.spec["training"]
-    local_rates: Floats = training["lr"] / (1 + steps / training["lr_schedule"]["offset"])
-    return local_rates
+    return float(training["lr"] / (1 + step / training["lr_schedule"]["offset"]))
 
 
 def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
@@ -120,15 +112,11 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
         What was measured [rounds], each the largest over a round's steps; what the constants are made of; the
         method's models [rounds + 1, copies, classes, d].
     """
-    training, clients = run.spec["training"], clients_of(run)
-    steps, count = training["local_steps"], len(clients)
-    rng = np.random.default_rng(0)
-    rows = np.stack([x for x, _ in clients])
-    hot = np.eye(starts.shape[1])[np.stack([y for _, y in clients])]
-    means = rows.mean(axis=1)
+    training, (rows, labels) = run.spec["training"], clients_of(run)
+    steps, count, means = training["local_steps"], len(rows), rows.mean(axis=1)
+    rng, hot = np.random.default_rng(0), np.eye(starts.shape[1])[labels]
     others = (1 - np.eye(count)) / (count - 1)
-    heads = np.stack([starts] * 3)
-    path, measured, tau = [starts], [], 0.0
+    heads, path, measured, tau = np.stack([starts] * 3), [starts], [], 0.0
     maps = np.einsum("rci,ni->rnc", starts, means)
     for done in range(training["rounds"]):
         heads[RESTARTED] = heads[METHOD]
@@ -138,7 +126,7 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
         tau = max(tau, float(np.square(apart).sum(axis=-1).max()))
         for step in range(steps):
             gradients = _gradients(run, models, goals, others, rows, hot, rng)
-            models = models - rates(run, np.array(done * steps + step)) * gradients
+            models = models - rate(run, done * steps + step) * gradients
             measured.append(_measure(models, heads, gradients))
         heads, sent = models.mean(axis=2), models[METHOD]
         if run.spec["algorithm"]["name"] != "rfedavg":
@@ -148,9 +136,7 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
     maxima = Measures(*np.array(measured).reshape(training["rounds"], steps, -1).max(axis=1).T)
     h = float(np.square(rows).sum(axis=-1).max())
     g, delayed = float(maxima.g.max()), float(maxima.g_delayed.max())
-    weight = float(run.spec["algorithm"].get("lambda", 0.0))
-    sizes = Sizes(steps=steps, m=count, weight=weight, g=g, delayed=delayed, h=h, tau=tau)
-    return maxima, sizes, np.stack(path)
+    return maxima, Sizes(steps, count, weight_of(run), g, delayed, h, tau), np.stack(path)
 
 
 def _gradients(
@@ -160,13 +146,13 @@ def _gradients(
 
     ``others`` [N, N] takes means over the other clients; ``goals`` are those of their maps.
     """
-    training, weight = run.spec["training"], float(run.spec["algorithm"].get("lambda", 0.0))
+    training, weight = run.spec["training"], weight_of(run)
     batch = min(training["batch_size"], rows.shape[1])
     client_index = np.arange(len(rows))[:, None]
     picked = rng.random((models.shape[1], *rows.shape[:2])).argsort(axis=-1)[..., :batch]
     x, y = rows[client_index, picked], hot[client_index, picked]
     batch_means = x.mean(axis=2)
-    errors = scipy.special.softmax(models @ np.swapaxes(x, 2, 3), axis=3) - np.swapaxes(y, 2, 3)
+    errors = scipy.special.softmax(models @ x.mT, axis=3) - y.mT
     gradients: Floats = errors @ x / batch + training["weight_decay"] * models
     deviations = batch_means[:, :, None] - rows.mean(axis=1)
     spread = np.einsum("rkji,rkjl,kj->rkil", deviations, deviations, others)
@@ -193,8 +179,13 @@ def _measure(models: Floats, heads: Floats, gradients: Floats) -> Measures:
     )
 
 
-def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResult | None:
-    """Return what a method's runs that did not diverge measure; None if all of them did."""
+def of_method(
+    method: str, facts: Sequence[RunFacts], label: str
+) -> tuple[list[dict[str, Any]], Sizes, str] | None:
+    """Return the tidy lines of a method's runs, what constants are made of, and what the bounds need.
+
+    Runs that diverged are left out; None if all of them did.
+    """
     run, paths = facts[0].run, [path for of_run in facts if (path := path_of(of_run)) is not None]
     if not paths:
         return None
@@ -202,7 +193,13 @@ def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResul
     mu, time = run.spec["training"]["weight_decay"], time_of(run, rounds)
     smooth = condition(run) * mu
     maxima, sizes, _ = follow(run, np.repeat(models[0], COPIES, axis=0))
-    errors, distances = _errors(run, models)
+    targets = objectives(run)
+    best = {name: target.minimum() for name, target in targets.items()}
+    errors = {
+        name: np.array([[target.value(w) for w in ws] for ws in models]) - target.value(best[name])
+        for name, target in targets.items()
+    }
+    distances = np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))  # [rounds, runs]
     gamma = run.spec["training"]["lr_schedule"]["offset"]
     v = max(32 * (sizes.steps - 1) ** 2 * sizes.g / mu**2, (gamma + 1) * float(distances[0].mean()))
     later = sizes.later()["c3" if method == "rfedavg" else "c2"]
@@ -210,8 +207,8 @@ def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResul
 
     def at(index: int) -> Sides:
         done = int(rounds[index])
-        rate = float(rates(run, np.array(done * sizes.steps)))
-        moved, lemma = (sizes.steps * rate) ** 2, rate**2 * sizes.c1 + rate**4 * later
+        eta = rate(run, done * sizes.steps)
+        moved, lemma = (sizes.steps * eta) ** 2, eta**2 * sizes.c1 + eta**4 * later
         first = {"Lemma 2": (maxima.drift[done], moved * sizes.g)}
         if method == METHODS[0]:
             return first | {"Lemma 1": (distances[index], v / (time[index] + sizes.steps))}
@@ -229,7 +226,7 @@ def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResul
         *lines(method, [*time[late]], laws, [*LAWS.values()]),
     ]
     if method == METHODS[0]:
-        return MethodResult(tidy, sizes, "")
+        return tidy, sizes, ""
     enough = 2 / smooth * (errors["eq. (3)"].mean(axis=1) * time).max()
     failing = smooth / 2 * v_prime / errors["eq. (3)"][-1].mean()
     remark = (
@@ -237,18 +234,7 @@ def of_method(method: str, facts: Sequence[RunFacts], label: str) -> MethodResul
         f"they end, the theorem fails after {failing:.0e} steps, Lemma 3 along training "
         f"after {2 / mu * np.sqrt(sizes.c1 / maxima.along[-1]):.0e}."
     )
-    return MethodResult(tidy, sizes, remark)
-
-
-def _errors(run: PlannedRun, models: Floats) -> tuple[dict[str, Floats], Floats]:
-    """Return models' errors by objective, and the squared distances to the best one [rounds, runs]."""
-    targets = objectives(run)
-    best = {name: target.minimum() for name, target in targets.items()}
-    errors = {
-        name: np.array([[target.value(w) for w in ws] for ws in models]) - target.value(best[name])
-        for name, target in targets.items()
-    }
-    return errors, np.square(models - best["eq. (3)"]).sum(axis=(-1, -2))
+    return tidy, sizes, remark
 
 
 def constants(sizes: Sizes) -> Sides:
@@ -267,16 +253,14 @@ def theory(inputs: Inputs) -> Picture:
     """Measure and draw both sides over t + gamma - E."""
     labels = {method: look.label for method, look in inputs.looks(METHODS).items()}
     measured = (of_method(method, inputs.cells[method, "convex"], labels[method]) for method in METHODS)
-    results = [result for result in measured if result]
+    results = [*filter(None, measured)]
     if not results:
         raise DataError("theory: all runs diverged, so there is nothing to measure")
-    run, sizes = inputs.cells[METHODS[-1], "convex"][0].run, results[-1].sizes
+    tidy, (*_, sizes), remarks = zip(*results, strict=True)
+    run = inputs.cells[METHODS[-1], "convex"][0].run
     training = run.spec["training"]
     return inequalities.picture(
-        pd.DataFrame(
-            [line for result in results for line in result.lines]
-            + [*lines(CONSTANTS, [1], [[constants(sizes)]])]
-        ),
+        pd.DataFrame([*chain(*tidy), *lines(CONSTANTS, [1], [[constants(sizes)]])]),
         labels | {CONSTANTS: CONSTANTS},
         "Softmax regression whose features are its outputs, with an L2 penalty "
         f"(μ = {training['weight_decay']:g}), λ = {sizes.weight:g}, {sizes.m} clients, E = {sizes.steps}, "
@@ -289,7 +273,7 @@ def theory(inputs: Inputs) -> Picture:
         f"G² = {sizes.g:.3g}, G'² = {sizes.delayed:.3g}, H² = {sizes.h:.3g} and τ² = {sizes.tau:.3g} are the "
         "largest that occurred. B of Lemma 1 is 8(E - 1)²G², without its variance and heterogeneity, so v is "
         "too small rather than too large.",
-        *(result.remark for result in results),
+        *remarks,
     )
 
 
@@ -306,25 +290,25 @@ class Objective:
         quadratic: Q [d, d], symmetric and positive definite.
     """
 
-    rows: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    quadratic: NDArray[np.float64]
+    rows: Floats
+    labels: Floats
+    quadratic: Floats
 
-    def value(self, w: NDArray[np.float64]) -> float:
+    def value(self, w: Floats) -> float:
         """Return F(W)."""
         scores = self.rows @ w.T
         losses = scipy.special.logsumexp(scores, axis=1) - (scores * self.labels).sum(axis=1)
         return float(losses.mean() + np.sum((w @ self.quadratic) * w))
 
-    def gradient(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(self, w: Floats) -> Floats:
         """Return the gradient [classes, d]."""
-        chances: NDArray[np.float64] = scipy.special.softmax(self.rows @ w.T, axis=1)
+        chances: Floats = scipy.special.softmax(self.rows @ w.T, axis=1)
         return (chances - self.labels).T @ self.rows / len(self.rows) + 2 * w @ self.quadratic
 
-    def minimum(self) -> NDArray[np.float64]:
+    def minimum(self) -> Floats:
         """Return W of the smallest value, by BFGS from W = 0, or raise DataError if it doesn't converge."""
         shape = (self.labels.shape[1], self.rows.shape[1])
-        minimiser: NDArray[np.float64] = scipy.optimize.minimize(
+        minimiser: Floats = scipy.optimize.minimize(
             lambda w: (self.value(w.reshape(shape)), self.gradient(w.reshape(shape)).ravel()),
             np.zeros(shape).ravel(),
             jac=True,
@@ -335,39 +319,42 @@ class Objective:
         return minimiser
 
 
-def clients_of(run: PlannedRun) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Return each client's rows with 1 appended [n_k, d] and labels [n_k], generated as for the run."""
+def clients_of(run: PlannedRun) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the clients' rows with 1 appended [N, n, d] and labels [N, n], generated as for the run."""
     train = chosen("data", run.spec["data"]).build(Source()).train
     rows = np.c_[train.x.astype(np.float64), np.ones(len(train.y))]
-    return [(rows[train.groups == k], train.y[train.groups == k]) for k in np.unique(train.groups)]
+    held = np.stack([np.flatnonzero(train.groups == k) for k in np.unique(train.groups)])
+    return rows[held], train.y[held]
+
+
+def weight_of(run: PlannedRun) -> float:
+    """Return lambda, 0 of a method without."""
+    return float(run.spec["algorithm"].get("lambda", 0.0))
 
 
 def objectives(run: PlannedRun) -> dict[str, Objective]:
     """Return the objective that the run's local steps descend, and eq. (3)."""
-    clients, training = clients_of(run), run.spec["training"]
-    batch = training["batch_size"]
-    rows = np.concatenate([x for x, _ in clients])
-    labels = np.eye(run.spec["data"]["classes"])[np.concatenate([y for _, y in clients])]
-    means = np.stack([x.mean(axis=0) for x, _ in clients])
-    apart = (means - means.mean(axis=0)).T @ (means - means.mean(axis=0)) / (len(clients) - 1)
-    noise = sum(np.cov(x.T) / batch * (1 - batch / len(x)) for x, _ in clients) / len(clients)
-    penalty = training["weight_decay"] / 2 * np.eye(rows.shape[1])
-    weight = run.spec["algorithm"].get("lambda", 0.0)
+    (rows, labels), training, weight = clients_of(run), run.spec["training"], weight_of(run)
+    count, n, width = rows.shape
+    means, batch = rows.mean(axis=1), training["batch_size"]
+    apart = (means - means.mean(axis=0)).T @ (means - means.mean(axis=0)) / (count - 1)
+    noise = sum(np.cov(x.T) / batch * (1 - batch / n) for x in rows) / count
+    penalty = training["weight_decay"] / 2 * np.eye(width)
+    pooled = rows.reshape(-1, width), np.eye(run.spec["data"]["classes"])[labels.ravel()]
     return {
-        "own": Objective(rows, labels, penalty + weight * (apart + noise)),
-        "eq. (3)": Objective(rows, labels, penalty + weight * 2 * apart),
+        "own": Objective(*pooled, penalty + weight * (apart + noise)),
+        "eq. (3)": Objective(*pooled, penalty + weight * 2 * apart),
     }
 
 
 def condition(run: PlannedRun) -> float:
     """Return a bound of kappa = L/mu over the clients' objectives; softmax has a curvature of at most 1/2."""
     mu = float(run.spec["training"]["weight_decay"])
-    weight = float(run.spec["algorithm"].get("lambda", 0.0))
-    largest = max(float(np.linalg.eigvalsh(x.T @ x / len(x))[-1]) for x, _ in clients_of(run))
-    return (largest / 2 + mu + 2 * weight * largest) / mu
+    largest = max(float(np.linalg.eigvalsh(x.T @ x / len(x))[-1]) for x in clients_of(run)[0])
+    return (largest / 2 + mu + 2 * weight_of(run) * largest) / mu
 
 
-def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], Floats] | None:
     """Return the rounds [r] and the models W [r, classes, d] of a run; None if it diverged."""
     arrays = facts.arrays("path.npz")
     if arrays is None:
@@ -378,8 +365,8 @@ def path_of(facts: RunFacts) -> tuple[NDArray[np.int64], NDArray[np.float64]] | 
     return arrays["round"], np.concatenate([weight, models[:, classes * inputs :, None]], axis=2)
 
 
-def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+def time_of(run: PlannedRun, rounds: NDArray[np.int64]) -> Floats:
     """Return t + gamma - E after each of the rounds, t the gradient steps of a client."""
     training = run.spec["training"]
-    time: NDArray[np.float64] = (rounds - 1) * training["local_steps"] + training["lr_schedule"]["offset"]
+    time: Floats = (rounds - 1) * training["local_steps"] + training["lr_schedule"]["offset"]
     return time
