@@ -21,7 +21,7 @@ from fedcore.execution.integrity import sealed
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import published
 from pipeline.papers.fedavgr import farthest, principal, without
-from pipeline.papers.rfedavg.fairness import worst
+from pipeline.papers.rfedavg.figures import worst
 from pipeline.reports import figures
 from pipeline.reports.drawings import Curves
 from pipeline.reports.results import read

@@ -5,9 +5,8 @@ from typing import Any
 
 from pipeline.catalogue.targets import Paper
 from pipeline.papers.rfedavg.efficiency import efficiency
-from pipeline.papers.rfedavg.fairness import fairness
 from pipeline.papers.rfedavg.features import visualised
-from pipeline.papers.rfedavg.study import privacy, study
+from pipeline.papers.rfedavg.figures import fairness, privacy, study
 from pipeline.papers.rfedavg.tables import CODE, DATASETS, EPOCHS, METHODS, SIMILARITY, TABLES
 from pipeline.papers.rfedavg.theory import theory
 from pipeline.reports.captions import stopped

@@ -59,12 +59,11 @@ def between(points: Points) -> float:
     The sum over features of the variance of the clients' means over the variance of all rows, a client
     weighted by its rows.
     """
-    features = points.features.astype(np.float64)
-    mean = features.mean(axis=0)
-    total = np.square(features - mean).sum()
-    groups = [features[points.client == k] for k in np.unique(points.client)]
-    apart = sum(len(rows) * np.square(rows.mean(axis=0) - mean).sum() for rows in groups)
-    return float(100 * apart / total) if total else 0.0
+    features = pd.DataFrame(points.features, dtype=np.float64)
+    centred = features - features.mean()
+    apart = centred.groupby(points.client).transform("mean")
+    total, explained = (float((part**2).to_numpy().sum()) for part in (centred, apart))
+    return 100 * explained / total if total else 0.0
 
 
 def flat(features: NDArray[np.floating]) -> NDArray[np.floating]:
