@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pretended
 import pytest
 from pretended import one_line
 from project import parameters, seal
@@ -113,6 +114,14 @@ def test_boxes_show_the_seeds_of_one_fold(tmp_path: Path, monkeypatch: pytest.Mo
     assert frame.loc[("radfed", "shakespeare"), "mean"] == pytest.approx(56)
     assert frame.loc[("fedprox", "shakespeare"), "scores"] == "50 51 52"
     assert "3 seeds" in text
+
+
+def test_a_data_set_on_which_all_runs_diverged_has_no_boxes(tmp_path: Path, demo: Catalogue) -> None:
+    for run in demo.needed("radfed", "fig2"):
+        pretended.finish(run, tmp_path, None)
+    frame, _ = drawn(demo, "fig2", tmp_path)
+    assert not frame["n"].any()
+    assert (frame["seeds"] > 0).all()
 
 
 def test_heterogeneity_is_told_in_scores(tmp_path: Path, demo: Catalogue) -> None:

@@ -219,6 +219,9 @@ def seeds(inputs: Inputs) -> Picture:
 
 
 def _boxes(axes: Axes, frame: DataFrame, looks: Mapping[str, Look]) -> None:
+    if not frame["n"].any():
+        axes.text(0.5, 0.5, "diverged", ha="center", transform=axes.transAxes)
+        return
     split = frame.assign(score=frame["scores"].str.split())
     scores = split.explode("score", ignore_index=True).astype({"score": float})
     colours = {row: look.colour for row, look in looks.items()}
