@@ -34,25 +34,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Size:
-    """About how large a data set is, known before it is loaded: for guesses of time and memory.
+    """About how large a data set is, known before it is loaded: for guesses of time and memory."""
 
-    Attributes:
-        rows: of all uses.
-        inputs: shape of one row.
-        classes: number of classes.
-        clients: natural clients, or how many a partition is likely to have.
-        vocabulary: number of symbols of token indices, else None.
-        vectors: shape of pre-trained token vectors, or None.
-        test: test rows among all, or None where the data set has none of its own.
-    """
-
-    rows: int
-    inputs: tuple[int, ...]
+    rows: int  # of all uses
+    inputs: tuple[int, ...]  # shape of one row
     classes: int
-    clients: int = 100
-    vocabulary: int | None = None
-    vectors: tuple[int, int] | None = None
-    test: int | None = None
+    clients: int = 100  # natural ones, or how many a partition is likely to have
+    vocabulary: int | None = None  # number of symbols of token indices
+    vectors: tuple[int, int] | None = None  # shape of pre-trained token vectors
+    test: int | None = None  # test rows among all; None where the data set has none of its own
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,12 @@ NEVER = (math.inf, -math.inf)  # the window that no loss enters
 
 @dataclass(frozen=True)
 class QP:
-    """Sizes to meet exactly and distributions to come close to.
+    """Sizes to meet exactly and distributions to come close to."""
 
-    Attributes:
-        sizes: rows of each client, [clients].
-        counts: rows of each configuration, [configurations]; adds up to the same total.
-        categories: [configurations, dimensions].
-        targets: for each dimension, wanted rows of each category on each client, [clients, categories].
-    """
-
-    sizes: Counts
-    counts: Counts
-    categories: Counts
-    targets: tuple[Matrix, ...]
+    sizes: Counts  # rows of each client [clients]
+    counts: Counts  # rows of each configuration [configurations], of the same total
+    categories: Counts  # [configurations, dimensions]
+    targets: tuple[Matrix, ...]  # by dimension: rows wanted of each category [clients, categories]
 
     def indicators(self) -> list[Matrix]:
         """Return, for each dimension, which configuration has which category [configurations, categories]."""

@@ -21,43 +21,29 @@ from fedcore.data import Dataset, DataState, Rows, Size, Source
 
 @dataclass(frozen=True)
 class Form:
-    """A form in which a file is handed out: as it is, compressed, or as a member of an archive.
+    """A form in which a file is handed out: as it is, compressed, or as a member of an archive."""
 
-    Attributes:
-        name: file name as stored, such as ``train-images-idx3-ubyte.gz``, maybe with a mirror's folder.
-        digest: ``sha256:...`` or ``md5:...`` of the stored bytes (or their beginning), or empty if not known.
-        urls: upstream addresses, tried in order.
-        member: the file's name inside the archive, if the form is one.
-    """
-
-    name: str
-    digest: str = ""
-    urls: tuple[str, ...] = ()
-    member: str = ""
+    name: str  # as stored, such as train-images-idx3-ubyte.gz, maybe with a mirror's folder
+    digest: str = ""  # sha256:... or md5:... of the stored bytes (or their beginning), where it is known
+    urls: tuple[str, ...] = ()  # upstream addresses, tried in order
+    member: str = ""  # the file's name inside the archive, if the form is one
 
 
 @dataclass(frozen=True)
 class File:
     """One file in its plain form, as it lies in the cache.
 
-    Attributes:
-        path: place below ``data/fetched`` and below a mirror, such as ``mnist/train-images-idx3-ubyte``.
-        sha256: of the plain content, or empty where neither upstream nor we know it.
-        bytes: size of the plain content, 0 if not known.
-        rows_sha256: for text: of its words, with single spaces, one line per row, without blank lines.
-            Accepts copies of the same rows that differ in spaces or line ends.
-        rows: lines of text; checked where there is no checksum to go by.
-        variables: of a table: the columns, or names of measurements, that are taken from it.
-        forms: known ways it is handed out; a mirror may also hold it plain or compressed otherwise.
+    ``rows_sha256`` is of a text's words, with single spaces, one line per row, without blank lines. It
+    accepts copies of the same rows that differ in spaces or line ends.
     """
 
-    path: str
-    sha256: str = ""
-    bytes: int = 0
+    path: str  # below data/fetched and below a mirror, such as mnist/train-images-idx3-ubyte
+    sha256: str = ""  # of the plain content, or empty where neither upstream nor we know it
+    bytes: int = 0  # of the plain content, 0 if not known
     rows_sha256: str = ""
-    forms: tuple[Form, ...] = ()
-    rows: int = 0
-    variables: tuple[str, ...] = ()
+    forms: tuple[Form, ...] = ()  # that are known; a mirror may also hold it plain or compressed otherwise
+    rows: int = 0  # lines of text, checked where there is no checksum to go by
+    variables: tuple[str, ...] = ()  # of a table: columns, or names of measurements, that are taken from it
 
     @property
     def name(self) -> str:
@@ -67,54 +53,31 @@ class File:
 
 @dataclass(frozen=True)
 class Edition:
-    """One version of a data set that an experiment can name.
+    """One version of a data set that an experiment can name."""
 
-    Attributes:
-        state: what a caption calls it: real, subset, rebuilt or synthetic.
-        note: a short phrase for captions.
-        files: its files; empty for data that ship with the code or are generated.
-        counts: what loading must find, such as ``{"train": 60000, "test": 10000}``.
-        terms: conditions that a user must accept before it is downloaded, or empty.
-        how: how to get it where nothing can be downloaded.
-        extras: files that belong to it but are not needed; verified where they are present.
-    """
-
-    state: DataState
-    note: str
-    files: tuple[File, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    terms: str = ""
-    how: str = ""
-    extras: tuple[File, ...] = ()
+    state: DataState  # what a caption calls it
+    note: str  # a short phrase for captions
+    files: tuple[File, ...] = ()  # none of data that ship with the code or are generated
+    counts: Mapping[str, int] = field(default_factory=dict)  # what loading must find, such as train: 60000
+    terms: str = ""  # conditions that a user must accept before it is downloaded, if there are any
+    how: str = ""  # how to get it where nothing can be downloaded
+    extras: tuple[File, ...] = ()  # belong to it but are not needed; verified where they are present
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """Everything to know about a data set before it is loaded.
+    """Everything to know about a data set before it is loaded."""
 
-    Attributes:
-        name: registered name.
-        title: what people call it.
-        papers: keys of the papers that use it.
-        citation: whom to cite.
-        licence: as far as known.
-        redistributable: whether copies may be handed on; None where no licence is stated.
-        shape: shape of one sample, in words.
-        classes: number of classes.
-        editions: by name; ``demo`` ships with the code or is generated.
-        upstream: page that describes it.
-    """
-
-    name: str
-    title: str
-    papers: tuple[str, ...]
+    name: str  # as registered
+    title: str  # what people call it
+    papers: tuple[str, ...]  # keys of those that use it
     citation: str
-    licence: str
-    redistributable: bool | None
-    shape: str
+    licence: str  # as far as known
+    redistributable: bool | None  # whether copies may be handed on; None where no licence is stated
+    shape: str  # of one sample, in words
     classes: int
-    editions: Mapping[str, Edition]
-    upstream: str = ""
+    editions: Mapping[str, Edition]  # by name; demo ships with the code or is generated
+    upstream: str = ""  # page that describes it
 
     def edition(self, name: str) -> Edition:
         """Return one edition, or raise DataError with the names of those that there are."""
@@ -140,15 +103,10 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Entry:
-    """A declared data set and how to count what is there; a data set's module has ``ENTRY`` or ``ENTRIES``.
-
-    Attributes:
-        declaration: its facts.
-        counts: (edition, source) -> what loading finds, under the keys of ``Edition.counts``.
-    """
+    """A declared data set and how to count what is there: a module's ``ENTRY``, or one of its ``ENTRIES``."""
 
     declaration: Declaration
-    counts: Callable[[str, Source], dict[str, int]]
+    counts: Callable[[str, Source], dict[str, int]]  # what loading finds, under the keys of Edition.counts
 
 
 DECLARATIONS = TypeAdapter(dict[str, Declaration], config=ConfigDict(extra="forbid"))
