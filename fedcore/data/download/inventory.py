@@ -68,32 +68,26 @@ def unclaimed(mirror: str) -> list[str]:
 
 
 def _verify(data: Entry, name: str, edition: Edition, source: Source) -> EditionCheck:
-    blank = EditionCheck(data.declaration.name, name, edition.state, "absent")
+    found = EditionCheck(data.declaration.name, name, edition.state, "absent")
     if missing := [file.name for file in edition.files if not _here(file, source)]:
         part = f"{len(missing)} of {len(edition.files)} files missing: {missing[0]}"
-        return replace(blank, note=part if len(missing) < len(edition.files) else "")
+        return replace(found, note=part if len(missing) < len(edition.files) else "")
     try:
         paths = fetch.obtain(data.declaration, name, source)
         extras = [file for file in edition.extras if _here(file, source)]
         for file in extras:
             fetch.obtain_file(data.declaration, name, file, source)
+        found = replace(found, files=len(paths) + len(extras))
+        counts = data.counts(name, source)
     except fetch.OtherEdition as error:
-        return replace(blank, note=str(error))
-    except DataError as error:
-        return replace(blank, status="wrong", note=str(error))
-    return _counted(data, replace(blank, files=len(paths) + len(extras)), edition, source)
-
-
-def _counted(data: Entry, verified: EditionCheck, edition: Edition, source: Source) -> EditionCheck:
-    try:
-        counts = data.counts(verified.edition, source)
+        return replace(found, note=str(error))
     except MissingPackage as error:
-        return replace(verified, status="ok", note=f"checksums only: {error}")
+        return replace(found, status="ok", note=f"checksums only: {error}")
     except DataError as error:
-        return replace(verified, status="wrong" if edition.files else "absent", note=str(error))
+        return replace(found, status="wrong" if edition.files else "absent", note=str(error))
     wrong = {key: want for key, want in edition.counts.items() if counts.get(key) != want}
     note = ", ".join(f"{key} is {counts.get(key)}, expected {want}" for key, want in wrong.items())
-    return replace(verified, status="wrong" if wrong else "ok", counts=counts, note=note)
+    return replace(found, status="wrong" if wrong else "ok", counts=counts, note=note)
 
 
 def _here(file: File, source: Source) -> bool:
