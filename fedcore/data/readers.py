@@ -210,38 +210,32 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 
-class _PickledType:
-    """What a pickle says of a type, which must be one of integers."""
+class _Pickled:
+    """What a pickle says of an array of integers, or of its type: ``given`` when it is made, then its state.
 
-    def __init__(self, name: Any, *_: object) -> None:
-        self.dtype = np.dtype(name)
-        if self.dtype.kind not in "iu":
-            raise pickle.UnpicklingError(f"arrays of {self.dtype}, expected integers")
+    Numpy's own reading of these crashes the process on some damaged bytes.
+    """
 
-    def __setstate__(self, state: Sequence[Any]) -> None:
-        order: Any = state[1].decode() if isinstance(state[1], bytes) else state[1]
-        self.dtype = self.dtype.newbyteorder(order)
-
-
-class _PickledArray:
-    """What a pickle says of an array; numpy's own reading of it crashes the process on some damaged bytes."""
-
-    def __init__(self, *_: object) -> None:
-        self.values = np.empty(0)
+    def __init__(self, *given: Any) -> None:
+        self.given = given
 
     def __setstate__(self, state: Sequence[Any]) -> None:
-        _, shape, kind, by_column, content = state
-        self.values = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if by_column else "C")
+        self.state = state
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
-        return self.values
+        _, shape, kind, by_column, content = self.state
+        order = kind.state[1]
+        dtype = np.dtype(kind.given[0]).newbyteorder(order.decode() if isinstance(order, bytes) else order)
+        if dtype.kind not in "iu":
+            raise pickle.UnpicklingError(f"arrays of {dtype}, expected integers")
+        return np.frombuffer(content, dtype).reshape(shape, order="F" if by_column else "C")
 
 
 ALLOWED: Mapping[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): _PickledArray,
-    ("numpy", "dtype"): _PickledType,
-    ("numpy.core.multiarray", "_reconstruct"): _PickledArray,
-    ("numpy._core.multiarray", "_reconstruct"): _PickledArray,
+    ("numpy", "ndarray"): _Pickled,
+    ("numpy", "dtype"): _Pickled,
+    ("numpy.core.multiarray", "_reconstruct"): _Pickled,
+    ("numpy._core.multiarray", "_reconstruct"): _Pickled,
     ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes in old protocols
 }
 
