@@ -57,24 +57,27 @@ def build_npz(options: NpzOptions, source: Source) -> Dataset:
         raise DataError(f"data.path: no folder {shown(options.path)}")
     if not (files := client_files(folder)):
         raise DataError(f"{folder}/clients: no client files (<id>.npz with x and y)")
-    clients = [read_rows(file) for file in files]
+    optional = folder / "validation.npz"
+    others = [folder / "test.npz", *([optional] if optional.is_file() else [])]
+    clients, held_out = ([read_rows(file) for file in part] for part in (files, others))
     like = clients[0][0]
-    for file, (x, _) in zip(files, clients, strict=True):
+    for file, (x, _) in zip([*files, *others], [*clients, *held_out], strict=True):
         _check_like(file, x, files[0], like, options.vocabulary)
+        if file in others and not len(x):
+            raise DataError(f"{file}: has no rows")
     groups = np.repeat(np.arange(len(files)), [len(y) for _, y in clients])
     if not len(groups):
         raise DataError(f"{folder}/clients: every client is empty")
     train = Rows(*_joined(clients), groups)
-    test = _read_like(folder / "test.npz", files[0], like, options.vocabulary)
-    optional = folder / "validation.npz"
-    validation = _read_like(optional, files[0], like, options.vocabulary) if optional.is_file() else None
+    test, *validation = (Rows(*arrays) for arrays in held_out)
     if same := [file for file in files if samefile(file, folder / "test.npz")]:
         raise DataError(f"{folder}/test.npz: is the file clients/{same[0].name} too, expected other rows")
-    parts = [train, test, *([validation] if validation else [])]
-    classes = 1 + int(max(part.y.max() for part in parts))
+    classes = 1 + int(max(part.y.max() for part in (train, test, *validation)))
     note = f"{len(files)} clients of {folder.name}"
     names = tuple(file.stem for file in files)
-    return Dataset("npz", train, test, classes, "real", note, validation, names, options.vocabulary)
+    return Dataset(
+        "npz", train, test, classes, "real", note, next(iter(validation), None), names, options.vocabulary
+    )
 
 
 def _joined(clients: list[Arrays]) -> Arrays:
@@ -87,14 +90,6 @@ def _joined(clients: list[Arrays]) -> Arrays:
         x[low:high], y[low:high] = clients.pop()
         high = low
     return x, y
-
-
-def _read_like(path: Path, first: Path, like: NDArray[np.generic], vocabulary: int | None) -> Rows:
-    x, y = read_rows(path)
-    _check_like(path, x, first, like, vocabulary)
-    if not len(y):
-        raise DataError(f"{path}: has no rows")
-    return Rows(x, y)
 
 
 def _check_like(
