@@ -13,8 +13,6 @@ from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition
 from fedcore.partitions import Fold, Indices, PartitionOptions, Plugin, cut, even, floor_share, joined
 
-Inputs = NDArray[Any]
-
 
 def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int) -> Partition:
     """Build a partition, hold rows out as its options say, and check it.
@@ -106,7 +104,7 @@ def _times(parts: list[tuple[str, Indices]], rows: int, where: str) -> NDArray[n
     return times
 
 
-def noisy(x: Inputs, clients: Sequence[Indices], variance: float, streams: Streams) -> Inputs:
+def noisy(x: NDArray[Any], clients: Sequence[Indices], variance: float, streams: Streams) -> NDArray[Any]:
     """Return the inputs [n, ...], which must be real numbers and not indices of tokens, with Gaussian noise
     of ``variance`` k / N on the rows of client k of N.
     """

@@ -9,7 +9,7 @@ from fedcore.base.errors import SpecError
 from fedcore.base.options import Clients
 from fedcore.base.registry import Plugin
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Indices, Labels, PartitionOptions, deal_classes, integers, rows_of_classes
+from fedcore.partitions import PartitionOptions, deal_classes, integers, rows_of_classes
 
 
 class Options(PartitionOptions):
@@ -26,9 +26,7 @@ class Options(PartitionOptions):
     labels_per_client: PositiveInt | None = None
 
 
-def power_law(
-    labels: Labels, clients: int, exponent: float, labels_per_client: int | None, rng: np.random.Generator
-) -> list[Indices]:
+def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Deal each label's rows out over the clients that have it, in proportion to power-law weights.
 
     Weights are Pareto variates with density proportional to x^-exponent, x >= 1. Client k (after a random
@@ -37,8 +35,9 @@ def power_law(
 
     Source: FedProx (Li et al. 2020), section 5.1: power-law sizes, two digits a device.
     """
-    present = [rows for rows in rows_of_classes(labels, rng) if len(rows)]
-    width = len(present) if labels_per_client is None else min(labels_per_client, len(present))
+    clients, exponent, per_client = options.clients, options.exponent, options.labels_per_client
+    present = [rows for rows in rows_of_classes(dataset.train.y, rng) if len(rows)]
+    width = len(present) if per_client is None else min(per_client, len(present))
     if clients + width - 1 < len(present):
         raise SpecError(
             f"partition.labels_per_client: got {width} for {clients} clients, expected enough "
@@ -48,16 +47,8 @@ def power_law(
     number = rng.permutation(clients)
     holders = ((label - number) % len(present) < width for label in range(len(present)))
     counts = [integers(weights * has, len(rows)) for has, rows in zip(holders, present, strict=True)]
-    return deal_classes(present, counts, clients)
-
-
-def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
-    """Split the training rows into clients of power-law sizes."""
-    per_client = options.labels_per_client
-    clients = power_law(dataset.train.y, options.clients, options.exponent, per_client, rng)
-    labels = "all" if per_client is None else per_client
-    note = f"power-law sizes (exponent {options.exponent:g}), {labels} labels a client"
-    return Partition(clients=tuple(clients), note=note)
+    note = f"power-law sizes (exponent {exponent:g}), {per_client or 'all'} labels a client"
+    return Partition(tuple(deal_classes(present, counts, clients)), note=note)
 
 
 PLUGIN = Plugin(

@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, mod
 from fedcore import partitions
 from fedcore.base.options import nearest
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import Clients, Concentration, Indices, PartitionOptions, Plugin, Random, SpecError
+from fedcore.partitions import Clients, Concentration, PartitionOptions, Plugin, Random, SpecError
 from fedcore.partitions.allocation import QP, Counts, Matrix, Search, StepReading, allocate
 
 REDRAWS = 1000
@@ -88,14 +88,6 @@ def draw_targets(
     ]
 
 
-def deal_out(membership: NDArray[np.int64], allocation: Counts, rng: np.random.Generator) -> list[Indices]:
-    """Give each client its number of rows of each configuration, [clients, configurations], at random.
-
-    ``membership`` is the configuration of each row, [n].
-    """
-    return partitions.deal_classes(partitions.rows_of_classes(membership, rng), allocation.T, len(allocation))
-
-
 def feature_columns(dataset: Dataset, options: Options) -> list[NDArray[np.int64]]:
     """Return eq. (2)'s columns besides the class, each [n] from 0; SpecError: the data lack one."""
     columns = []
@@ -120,7 +112,9 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     sizes, proportions = draw_targets(options, len(table), categories, rng)
     targets = tuple(proportion * sizes[:, None] for proportion in proportions)
     problem = QP(sizes, counts.astype(np.int64), observed, targets)
-    clients = deal_out(membership.reshape(-1), allocate(problem, options.search(), rng), rng)
+    allocation = allocate(problem, options.search(), rng)
+    rows = partitions.rows_of_classes(membership.reshape(-1), rng)
+    clients = partitions.deal_classes(rows, allocation.T, options.clients)
     note = f"QP, sizes Dirichlet({options.size_alpha:g}), classes Dirichlet({options.class_alpha:g})"
     if options.features:
         note += f", {' and '.join(options.features)} Dirichlet({options.feature_alpha:g})"

@@ -3,17 +3,7 @@
 import numpy as np
 
 from fedcore.data import Dataset, Partition
-from fedcore.partitions import (
-    Clients,
-    Fraction,
-    Indices,
-    Labels,
-    PartitionOptions,
-    Plugin,
-    by_label,
-    cut,
-    even,
-)
+from fedcore.partitions import Clients, Fraction, Indices, PartitionOptions, Plugin, by_label, cut, even
 
 
 class IidOptions(PartitionOptions):
@@ -36,30 +26,24 @@ def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Indices]:
     return cut(rng.permutation(rows).astype(np.int64), even(rows, clients))
 
 
-def similarity(labels: Labels, clients: int, share: float, rng: np.random.Generator) -> list[Indices]:
-    """Deal ``share`` of the rows out IID; sort the others by label and deal them out evenly in order.
-
-    Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.
-
-    Source: rFedAvg, section VI-A, after SCAFFOLD (Karimireddy et al. 2020), section 7.
-    """
-    total = len(labels)
-    uniform, rest = np.split(rng.permutation(total).astype(np.int64), [round(share * total)])
-    rest = rest[by_label(labels[rest], rng)]
-    iid_counts = even(len(uniform), clients)
-    pairs = zip(cut(uniform, iid_counts), cut(rest, even(total, clients) - iid_counts), strict=True)
-    return [np.concatenate(pair) for pair in pairs]
-
-
 def build_iid(options: IidOptions, dataset: Dataset, rng: np.random.Generator) -> Partition:
     """Deal the training rows out."""
     return Partition(clients=tuple(iid(len(dataset.train), options.clients, rng)), note="IID, equal sizes")
 
 
 def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Partition:
-    """Split the training rows by label similarity."""
-    clients = similarity(dataset.train.y, options.clients, options.similarity, rng)
-    return Partition(clients=tuple(clients), note=f"similarity {100 * options.similarity:g}%, equal sizes")
+    """Deal the share out IID; sort the other rows by label and deal them out evenly in order.
+
+    Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.
+
+    Source: rFedAvg, section VI-A, after SCAFFOLD (Karimireddy et al. 2020), section 7.
+    """
+    labels, share, clients = dataset.train.y, options.similarity, options.clients
+    uniform, rest = np.split(rng.permutation(len(labels)).astype(np.int64), [round(share * len(labels))])
+    rest = rest[by_label(labels[rest], rng)]
+    iid_counts = even(len(uniform), clients)
+    pairs = zip(cut(uniform, iid_counts), cut(rest, even(len(labels), clients) - iid_counts), strict=True)
+    return Partition(tuple(map(np.concatenate, pairs)), note=f"similarity {100 * share:g}%, equal sizes")
 
 
 PLUGINS = (

@@ -43,6 +43,14 @@ def split_data(dataset: Dataset, name: str, run_seed: int = 0, /, **options: Any
     return make(plugin, validated, dataset, run_seed)
 
 
+def deal_rows(name: str, labels: Any, rng: np.random.Generator, **options: Any) -> tuple[np.ndarray, ...]:
+    """Return each client's rows in the order in which the plug-in deals them out."""
+    plugin = find("partition", name)
+    validated = validate(plugin.options, options, "partition")
+    partition: Partition = plugin.build(validated, toy_data(labels), rng)
+    return partition.clients
+
+
 def oracle(name: str) -> Any:
     """Return a value of an independent float64 implementation."""
     return json.loads((Path(__file__).parent / "oracle.json").read_text())[name]

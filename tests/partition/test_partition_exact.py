@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partition_toys import rows_of, split_data, toy_data
+from partition_toys import deal_rows, rows_of, split_data, toy_data
 
 from fedcore.base.errors import SpecError
 from fedcore.base.files import sha256_file
@@ -37,8 +37,7 @@ from fedcore.partitions.dirichlet import (
     fedomw,
 )
 from fedcore.partitions.natural import by_group, natural
-from fedcore.partitions.power_law import power_law
-from fedcore.partitions.similarity import iid, similarity
+from fedcore.partitions.similarity import iid
 from fedcore.partitions.stats import (
     c_score,
     entropies,
@@ -277,7 +276,7 @@ def test_similarity_sorts_all_but_its_share(share: float, uniform: int) -> None:
     """Of 20 rows with a label each, what is not IID runs through the clients in the order of labels."""
     labels = np.random.default_rng(0).permutation(20)
     rng = np.random.default_rng(4)
-    dealt = similarity(labels, 3, share, rng)
+    dealt = deal_rows("similarity", labels, rng, clients=3, similarity=share)
     assert [len(rows) for rows in dealt] == [7, 7, 6]
     counts = even(uniform, 3)
     shuffled = np.random.default_rng(4).permutation(20)
@@ -309,16 +308,16 @@ def test_power_law_clients_have_consecutive_labels_from_their_number_on() -> Non
 
 def test_power_law_weights_are_pareto_variates() -> None:
     labels = np.repeat([0, 2], [600, 300])
-    dealt = power_law(labels, 6, 2.5, None, np.random.default_rng(8))
+    dealt = deal_rows("power_law", labels, np.random.default_rng(8), clients=6, exponent=2.5)
     rng = np.random.default_rng(8)
     rng.permutation(900)
     weights = rng.pareto(1.5, 6) + 1
-    counts = label_counts(tuple(dealt), labels, 3)
+    counts = label_counts(dealt, labels, 3)
     np.testing.assert_array_equal(counts[:, 0], integers(weights, 600))
     np.testing.assert_array_equal(counts[:, 2], integers(weights, 300))
-    few = label_counts(
-        tuple(power_law(np.arange(600) % 5, 6, 2.5, 2, np.random.default_rng(8))), np.arange(600) % 5, 5
-    )
+    labels = np.arange(600) % 5
+    options = {"clients": 6, "exponent": 2.5, "labels_per_client": 2}
+    few = label_counts(deal_rows("power_law", labels, np.random.default_rng(8), **options), labels, 5)
     rng = np.random.default_rng(8)
     for draw in (rng.permutation(600), rng.pareto(1.5, 6)):
         assert len(draw)

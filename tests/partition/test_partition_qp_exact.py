@@ -11,7 +11,7 @@ import pytest
 from partition_toys import class_problem, move, split_data, toy_data
 
 from fedcore.base.errors import SpecError
-from fedcore.partitions import allocation, draw_dirichlet, integers
+from fedcore.partitions import allocation, deal_classes, draw_dirichlet, integers, rows_of_classes
 from fedcore.partitions.allocation import (
     QP,
     Search,
@@ -21,7 +21,7 @@ from fedcore.partitions.allocation import (
     round_exactly,
     solve,
 )
-from fedcore.partitions.qp import Options, deal_out, draw_targets, feature_columns
+from fedcore.partitions.qp import Options, draw_targets, feature_columns
 from fedcore.partitions.stats import label_counts
 
 
@@ -190,11 +190,16 @@ def test_a_draw_that_is_just_large_enough_is_taken(monkeypatch: pytest.MonkeyPat
 def test_rows_are_dealt_out_by_configuration() -> None:
     membership = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], [6, 3, 5]))
     allocation = np.array([[1, 0, 4], [5, 2, 0], [0, 1, 1], [0, 0, 0]])
-    dealt = deal_out(membership, allocation, np.random.default_rng(0))
+
+    def deal(seed: int) -> list[np.ndarray]:
+        rows = rows_of_classes(membership, np.random.default_rng(seed))
+        return deal_classes(rows, allocation.T, len(allocation))
+
+    dealt = deal(0)
     np.testing.assert_array_equal(label_counts(tuple(dealt), membership, 3), allocation)
     assert sorted(np.concatenate(dealt)) == list(range(14))
     assert {rows.dtype for rows in dealt} == {np.dtype(np.int64)}
-    others = {str(deal_out(membership, allocation, np.random.default_rng(seed))) for seed in range(5)}
+    others = {str(deal(seed)) for seed in range(5)}
     assert len(others) == 5
 
 

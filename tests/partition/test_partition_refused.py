@@ -26,7 +26,6 @@ from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import check, make
 from fedcore.partitions.figure import draw, write
 from fedcore.partitions.file import load, save
-from fedcore.partitions.power_law import power_law
 
 HOME = Path(__file__).parents[2]
 CLIENTS, ROWS = 9, 100
@@ -234,7 +233,7 @@ def test_an_own_partition_s_rows_are_checked(parts: Any, said: str | None) -> No
 
 def test_weights_beyond_the_range_of_numbers_are_refused() -> None:
     with pytest.raises(SpecError, match="partition: shares are beyond the range of numbers, expected less"):
-        power_law(np.arange(1000) % 10, 100, 1.001, None, np.random.default_rng(0))
+        split_data(toy_data(np.arange(1000) % 10), "power_law", clients=100, exponent=1.001)
 
 
 def test_a_name_with_dollars_is_drawn_as_it_is(tmp_path: Path) -> None:
