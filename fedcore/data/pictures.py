@@ -13,20 +13,7 @@ from fedcore.base.errors import DataError
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.data.readers import read_picture, refuse, refuse_foreign_name
 
-PICTURES = (
-    ".bmp",
-    ".gif",
-    ".jfif",
-    ".jp2",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-)
+READ = (".bmp", ".gif", ".jfif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 UNREAD = (".avif", ".dng", ".eps", ".heic", ".heif", ".jxl", ".raw", ".svg", ".tga")
 
 
@@ -37,10 +24,10 @@ def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
         if entry.name.startswith(".") or place in above:
             continue
         if ending in UNREAD:
-            raise DataError(f"{entry}: an image that can't be read, expected {', '.join(PICTURES)}")
+            raise DataError(f"{entry}: an image that can't be read, expected {', '.join(READ)}")
         if entry.is_dir():
             yield from _below(entry, above | {place})
-        elif ending in PICTURES:
+        elif ending in READ:
             refuse_foreign_name(entry)
             yield entry
 

@@ -20,16 +20,7 @@ from fedcore.base.options import omit_default
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source, pictures
 from fedcore.data.datasets.images import channel_statistics, scale_pixels
 from fedcore.data.datasets.npz_folder import Arrays, checked
-from fedcore.data.readers import (
-    coded,
-    columns,
-    namable,
-    numbers,
-    read_picture,
-    read_table,
-    reading,
-    refuse,
-)
+from fedcore.data.readers import coded, columns, namable, numbers, read_picture, read_table, reading, refuse
 from fedcore.data.standardise import SCALINGS
 
 TRUTH = {"true": "True", "false": "False"}

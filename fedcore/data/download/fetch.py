@@ -180,16 +180,12 @@ def _fill(request: _Request, file: File, path: Path) -> None:
 
 def _places(file: File, source: Source) -> Iterator[tuple[str, Form]]:
     """Yield every place to look at, in order: the mirror's candidates, then upstream's addresses."""
-    if source.mirror:
-        for relative, form in _candidates(file):
-            if is_url(source.mirror):
-                yield f"{source.mirror.rstrip('/')}/{quote(relative)}", form
-            else:
-                yield str(mirror_folder(source.mirror) / relative), form
-    if not source.offline:
-        for form in file.forms:
-            for url in form.urls:
-                yield url, form
+    mirror = source.mirror or ""
+    for relative, form in _candidates(file) if mirror else ():
+        address = f"{mirror.rstrip('/')}/{quote(relative)}"
+        yield address if is_url(mirror) else str(mirror_folder(mirror) / relative), form
+    for form in () if source.offline else file.forms:
+        yield from ((url, form) for url in form.urls)
 
 
 def _candidates(file: File) -> list[tuple[str, Form]]:
@@ -225,9 +221,6 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
     if not file.sha256 and form.digest and (problem := _differs(stored, form.digest)):
         raise DataError(f"{stored}: {problem}")
     verifiable = ", ".join(known.name for known in file.forms if known.digest)
-    unknown = not file.sha256 and not form.digest and bool(verifiable)
-    if unknown and len(request.declaration.editions) == 1:
-        raise DataError(f"{stored}: can only be verified as {verifiable}")
     digest = hashlib.sha256()
     size, expected = 0, file.bytes or LARGEST
     try:
@@ -239,7 +232,7 @@ def _unpack(request: _Request, stored: Path, form: Form, file: File, path: Path)
                     raise DataError(f"{stored}: much longer than the {expected:,} bytes expected")
                 out.write(chunk)
             _check(request, file, stored, form.member, digest.hexdigest())
-            if unknown:
+            if verifiable and not (file.sha256 or form.digest):
                 raise DataError(f"{stored}: can only be verified as {verifiable}")
     except KeyError:
         raise DataError(f"{stored}: no {form.member} in this archive") from None
