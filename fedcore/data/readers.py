@@ -72,7 +72,7 @@ def whole(path: Path | str, values: NDArray[Any]) -> NDArray[np.int64]:
 
 def read_numbers(path: Path, columns: int, header: bool = False) -> NDArray[np.float64]:
     """Read a table of finite numbers [n, columns], with one row or more."""
-    frame = _read(path, header=0 if header else None)
+    frame = _read(path, header)
     if frame.shape[1] != columns:
         raise DataError(f"{path}: {frame.shape[1]} columns, expected {columns}")
     if not len(frame):
@@ -98,21 +98,14 @@ def refuse(path: Path | str, column: Series[Any], wrong: Any, expected: str) -> 
         raise DataError(f"{path}: column '{column.name}', row {row + 1}: {cell}, expected {expected}")
 
 
-def read_table(
-    path: Path,
-    needed: Sequence[str],
-    header: bool = True,
-    encoding: str = "utf-8",
-    missing: bool = True,
-    names: Sequence[str | None] = (),
-) -> DataFrame:
-    """Read the columns of a csv or parquet table that are needed; without a header it has no others.
+def read_table(path: Path, needed: Sequence[str], names: Sequence[str | None] = ()) -> DataFrame:
+    """Read the columns of a csv or parquet table that are needed.
 
-    Empty cells and words such as NA or null are missing values, or (``missing`` is false) what they say.
-    Columns of ``names`` in a csv keep their text, such as 007 or NA, unless they hold whole numbers without
-    zeros in front. Numbers with a fraction or an empty cell stay as they are read.
+    Empty cells and words such as NA or null are missing values. Columns of ``names`` in a csv keep their
+    text, such as 007 or NA, unless they hold whole numbers without zeros in front. Numbers with a fraction or
+    an empty cell stay as they are read.
     """
-    frame = _read(path, header=0 if header else None, encoding=encoding, keep_default_na=missing)
+    frame = _read(path)
     if names and not _parquet(path):
         texts = pd.read_csv(
             path, usecols=lambda name: name in names, dtype=str, keep_default_na=False, na_values=[""]
@@ -122,10 +115,6 @@ def read_table(
             plain = column.dtype.kind in "iuf" and text.str.fullmatch(WHOLE).eq(True).all()
             if not plain and (column.dtype.kind == "O" or namable(column).all()):
                 frame[name] = text
-    if not header:
-        if frame.shape[1] != len(needed):
-            raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(needed)}")
-        frame.columns = list(needed)
     return columns(path, frame, needed)
 
 
@@ -149,15 +138,15 @@ def _parquet(path: Path) -> bool:
         return content.read(4) == b"PAR1"
 
 
-def _read(path: Path, **how: Any) -> DataFrame:
+def _read(path: Path, header: bool = True) -> DataFrame:
     with reading(path, "a readable table, csv in UTF-8 or parquet"):
         if _parquet(path):
             stored = pd.read_parquet(path)
             named = [name for name in stored.index.names if name is not None]
             return stored.reset_index(named) if named else stored
-        frame: DataFrame = pd.read_csv(path, low_memory=False, **how)
-        if how["header"] is not None:  # two rows: a longer second one is refused, not taken for an index
-            names = pd.read_csv(path, nrows=2, dtype=str, **{**how, "header": None}).iloc[0].dropna()
+        frame: DataFrame = pd.read_csv(path, low_memory=False, header=0 if header else None)
+        if header:  # two rows: a longer second one is refused, not taken for an index
+            names = pd.read_csv(path, nrows=2, dtype=str, header=None).iloc[0].dropna()
             if twice := names[names.duplicated()].tolist():
                 raise DataError(f"{path}: column '{twice[0]}' is there twice")
         return frame

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedcore.base.errors import DataError
+from fedcore.base.lazy import pd
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Options, Plugin, Rows, Size, Source
 from fedcore.data.datasets import glove
 from fedcore.data.download import Entry, cache, declared, fetch
-from fedcore.data.readers import read_leaf, read_table
+from fedcore.data.readers import read_leaf, reading
 
 WORD = re.compile(r"[\w']+|[.,!?;]")
 COLUMNS = ("polarity", "id", "date", "query", "user", "text")
@@ -57,7 +58,11 @@ def messages(edition: str, source: Source) -> tuple[list[str], NDArray[np.int64]
     (path,) = fetch.obtain(DECLARATION, edition, source).values()
     if path.suffix == ".json":
         return _leaf(path)
-    frame = read_table(path, COLUMNS, header=False, encoding="latin-1", missing=False)
+    with reading(path, "a csv table in Latin-1"):
+        frame = pd.read_csv(path, header=None, encoding="latin-1", keep_default_na=False, low_memory=False)
+    if frame.shape[1] != len(COLUMNS):
+        raise DataError(f"{path}: {frame.shape[1]} columns, expected {len(COLUMNS)}")
+    frame = frame.set_axis(COLUMNS, axis="columns")
     frame = frame[frame.polarity != 2]
     if not frame.polarity.isin((0, 4)).all():
         raise DataError(f"{path}: a polarity is none of 0, 2, 4")
