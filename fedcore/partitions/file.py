@@ -15,6 +15,7 @@ from fedcore.base.errors import DataError, SpecError, shown
 from fedcore.base.files import atomic, canonical_json, read_json, sha256_file
 from fedcore.base.options import differences
 from fedcore.data import Dataset, Partition
+from fedcore.data.readers import reading
 from fedcore.partitions import Indices, PartitionOptions, Plugin, cut, joined
 
 FORMAT = 1
@@ -34,13 +35,8 @@ def save(partition: Partition, path: Path, identity: dict[str, Any]) -> None:
 
 def load(path: Path) -> tuple[Partition, dict[str, Any]]:
     """Return what ``save`` wrote, partition and identity; DataError for another, damaged or missing file."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = dict(archive)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such partition file") from None
-    except Exception as error:
-        raise DataError(f"{path}: damaged, or not a partition file ({type(error).__name__})") from None
+    with reading(path, "a partition file, or damaged"), np.load(path, allow_pickle=False) as archive:
+        arrays = dict(archive)
     if missing := set(_packed(Partition(()), {})) - set(arrays):
         raise DataError(f"{path}: not a partition file ('{min(missing)}' is missing)")
     if (version := arrays["format"].tolist()) != FORMAT:
@@ -177,10 +173,8 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
         if (made_for := origin.get("data_sha256", "")) not in {"", sha256 := dataset.sha256()}:
             raise SpecError(f"{path}: made for data of data_sha256 {made_for}, expected {sha256}")
         return partition
-    try:
+    with reading(path, "a JSON file of row lists"):
         lists = read_json(path)
-    except (ValueError, OSError):
-        raise DataError(f"{path}: not a JSON file of row lists") from None
     return from_lists(lists, total, options.drop_rest, str(path))
 
 

@@ -691,7 +691,7 @@ PARTITIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a note that is no text": ({"note": text("\xff")}, "'note' or 'identity' is no text"),
     "a deep identity": ({"identity": text("[" * 100_000)}, "'note' or 'identity' is no text"),
     "an identity that is a list": ({"identity": text("[" * 90 + "]" * 90)}, r"'identity' is \[\[\["),
-    "objects": ({"rows": np.array([None, {}], object)}, "damaged, or not a partition file"),
+    "objects": ({"rows": np.array([None, {}], object)}, "not a partition file, or damaged"),
 }
 
 
@@ -714,5 +714,5 @@ def test_an_array_larger_than_memory_in_a_partition_file_is_one_line(tmp_path: P
     np.lib.format.write_array_header_1_0(content, {"descr": "<i8", "fortran_order": False, "shape": (2**50,)})
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
         archive.writestr("rows.npy", content.getvalue())
-    with pytest.raises(DataError, match="damaged, or not a partition file"):
+    with pytest.raises(DataError, match="not a partition file, or damaged"):
         load_partition(tmp_path / "p.npz")
