@@ -70,9 +70,7 @@ class Search:
 def allocate(problem: QP, search: Search, rng: np.random.Generator) -> Counts:
     """Solve, randomise and round: a whole number of rows of each configuration for each client.
 
-    Row and column sums equal ``problem.sizes`` and ``problem.counts``.
-
-    Source: RADFed, eq. (1), (2) and Algorithm 3.
+    Row and column sums equal ``problem.sizes`` and ``problem.counts``. (RADFed, eq. (1), (2), Algorithm 3)
     """
     return round_exactly(randomise(problem, solve(problem), search, rng), problem.sizes, problem.counts)
 
@@ -113,9 +111,7 @@ def balance(allocation: Matrix, sizes: Counts, counts: Counts) -> Matrix:
 def randomise(problem: QP, allocation: Matrix, search: Search, rng: np.random.Generator) -> Matrix:
     """Return a random near-optimal allocation with the row and column sums of one to start from, the optimum.
 
-    Residuals and loss are kept up to date move by move.
-
-    Source: RADFed, Algorithm 3.
+    Residuals and loss are kept up to date move by move. (RADFed, Algorithm 3)
     """
     marginals, start = problem.marginals(allocation), problem.loss(allocation)
     offsets = np.cumsum([0, *(target.shape[1] for target in problem.targets[:-1])])

@@ -30,15 +30,10 @@ def by_class(
 ) -> list[Indices]:
     """Deal each class out over the clients in proportions drawn from Dirichlet(alpha) over clients.
 
-    Args:
-        labels, clients, alpha: class of each row, [n]; how many clients; the concentration.
-        rng: a generator; numpy's legacy one gives what scripts written for it drew.
-        capped: clients that hold ``n / clients`` rows already get proportion 0 of the next classes.
-        floor: add 1 / (rows of the class) to each proportion.
-
-    Cumulated proportions times the rows of the class are rounded down, with a slack of 1e-9 that keeps
-    floating-point error from moving a row to a client of proportion 0; scripts for the legacy generator
-    have no slack, and neither has this with it.
+    Clients that hold ``n / clients`` rows already get proportion 0 of the next classes if it is ``capped``;
+    ``floor`` adds 1 / (rows of the class) to each proportion. Cumulated proportions times the rows of the
+    class are rounded down, with a slack of 1e-9 that keeps floating-point error from moving a row to a client
+    of proportion 0. numpy's legacy generator gives what scripts written for it drew, which have no slack.
 
     Source: Yurochkin et al. 2019; NIID-Bench (Li et al. 2022), which is capped.
     """
@@ -88,8 +83,7 @@ def by_class_min(
 def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generator) -> list[Indices]:
     """Give clients of equal size label proportions drawn from Dirichlet(alpha) over labels.
 
-    Source: Hsu, Qi and Brown 2019; their alpha is this one times the number of classes, where classes are
-    equally frequent.
+    The alpha of Hsu, Qi and Brown 2019 is this times the number of classes, if these are equally frequent.
     """
     proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
     return deal(labels, partitions.even(len(labels), clients), proportions, rng)
@@ -100,10 +94,8 @@ def by_client_sizes(
 ) -> list[Indices]:
     """Draw client sizes from Dirichlet(size_alpha) and each client's label proportions from Dirichlet(alpha).
 
-    These are the targets of RADFed's eq. (1), met by drawing without replacement instead of by a
-    quadratic program (plug-in ``qp``).
-
-    Source: RADFed, section IV-A.
+    These are the targets of RADFed's eq. (1) (section IV-A), met by drawing without replacement instead of by
+    a quadratic program (plug-in ``qp``).
     """
     sizes = partitions.integers(partitions.draw_dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
     proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
@@ -115,9 +107,7 @@ def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generat
 
     At each turn a client at random draws a label of its own proportions and takes a row of that label,
     if one is left. So each row of label c goes to client t with probability p_tc / sum_s p_sc, which is
-    how it is done here. Labels are skewed, sizes nearly equal.
-
-    Source: a second reading of ComFed, section V.
+    how it is done here. Labels are skewed, sizes nearly equal. (A second reading of ComFed, section V)
     """
     proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
     classes = partitions.rows_of_classes(labels, rng)
@@ -137,13 +127,10 @@ def fedomw(
     shuffled: bool = False,
     legacy_seed: int | None = None,
 ) -> list[Indices]:
-    """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion.
+    """Capped ``by_class_min`` with 1 / (rows of the class) added to each proportion: FedOMW, section 5.1.
 
-    Args:
-        shuffled: map the indices through a random permutation of the rows.
-        legacy_seed: take the draws (not the permutation) from numpy's legacy generator with this seed.
-
-    Source: FedOMW, section 5.1, and its released code.
+    As in its released code, ``shuffled`` maps the indices through a random permutation of the rows. Draws,
+    but not the permutation, are those of numpy's legacy generator if it has a ``legacy_seed``.
     """
     source: Random = rng if legacy_seed is None else np.random.RandomState(legacy_seed)
     drawn = by_class_min(
@@ -187,7 +174,6 @@ class Options(PartitionOptions):
     """Which convention, for how many clients, how concentrated.
 
     Attributes:
-        clients: how many.
         alpha: the concentration; small is skewed.
         convention: ``by_class``, ``by_class_min``, ``by_label``, ``by_client_sizes``, ``by_client`` or
             ``fedomw``; see the functions of these names in ``fedcore.partitions.dirichlet``.

@@ -53,13 +53,8 @@ def natural(
 ) -> list[Indices]:
     """Return the rows of natural clients with ``min_rows`` rows, in order of their ids: all, or a sample.
 
-    Args:
-        groups, count: the natural client of each row, [n], and how many there are.
-        clients: how many to sample without replacement, or None for all; SpecError where there are fewer.
-        key: the option that asks for so many.
-
-    Source: rFedAvg, section VI-A (users of Sent140, writers of FEMNIST); RADFed, section IV-B (speaking
-    roles, hospitals).
+    ``groups`` [n] is each row's natural client, of ``count``. ``clients`` are drawn without replacement;
+    SpecError, naming the option ``key``, where there are fewer.
     """
     eligible = [rows for rows in by_group(groups, count) if len(rows) >= min_rows]
     if clients is None:
@@ -75,7 +70,7 @@ def natural(
 def grouped(users: list[Indices], clients: int, rng: np.random.Generator) -> list[Indices]:
     """Deal users out at random to clients, so that numbers of users differ by one at most.
 
-    Source: rFedAvg, section VI-A: 500 users of Sent140, 20 clients in the cross-silo setting.
+    rFedAvg, section VI-A, has 500 users of Sent140 on 20 clients (cross-silo).
     """
     return [np.concatenate([users[i] for i in members]) for members in iid(len(users), clients, rng)]
 

@@ -16,7 +16,6 @@ class Options(PartitionOptions):
     """How many clients, how heavy the tail is, and how many labels a client has.
 
     Attributes:
-        clients: how many.
         exponent: tail exponent a of the density x^-a; smaller is heavier.
         labels_per_client: labels of a client; None is all, so that sizes alone are skewed.
     """
@@ -31,9 +30,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
 
     Weights are Pareto variates with density proportional to x^-exponent, x >= 1. Client k (after a random
     renumbering) has ``labels_per_client`` consecutive labels starting at label k, cyclically; raises
-    SpecError where all clients together have fewer labels than there are.
-
-    Source: FedProx (Li et al. 2020), section 5.1: power-law sizes, two digits a device.
+    SpecError where all clients together have fewer labels than there are. (FedProx has two digits a device.)
     """
     clients, exponent, per_client = options.clients, options.exponent, options.labels_per_client
     present = [rows for rows in rows_of_classes(dataset.train.y, rng) if len(rows)]

@@ -19,7 +19,6 @@ class Options(PartitionOptions):
     """Concentrations, features and Algorithm 3's numbers, with the values of RADFed's sections IV-B and IV-D.
 
     Attributes:
-        clients: how many.
         size_alpha: mu, the concentration of client sizes.
         class_alpha: lambda, of each client's class distribution.
         features: names of categorical columns of the data to skew too: eq. (2) instead of (1).
@@ -64,12 +63,10 @@ class Options(PartitionOptions):
 def draw_targets(
     options: Options, rows: int, categories: list[int], rng: np.random.Generator
 ) -> tuple[Counts, list[Matrix]]:
-    """Draw client sizes [clients] of sum ``rows`` and, by dimension, distributions [clients, categories].
+    """Draw client sizes [clients] of sum ``rows``, then, by dimension, distributions [clients, categories].
 
     ``categories`` are their numbers by dimension, first the class. ``rng`` is not used with a legacy seed.
-    Raises SpecError where no draw has ``min_size`` rows everywhere.
-
-    Source: RADFed, section IV-A; sizes are drawn before distributions.
+    SpecError: no draw has ``min_size`` rows everywhere. (RADFed, section IV-A)
     """
     source: Random = rng if options.legacy_seed is None else np.random.RandomState(options.legacy_seed)
     for _ in range(REDRAWS):

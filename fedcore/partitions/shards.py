@@ -18,8 +18,6 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Sort rows by label, cut them into shards, and deal these out at random.
 
     Where the rows can't be divided evenly, shards differ by one row, so that none is dropped.
-
-    Source: McMahan et al. 2017, section 3; FedAvgR, section 5.
     """
     labels, each = dataset.train.y, options.shards_per_client
     count = options.clients * each

@@ -19,10 +19,7 @@ class Options(IidOptions):
 
 
 def iid(rows: int, clients: int, rng: np.random.Generator) -> list[Indices]:
-    """Shuffle ``rows`` rows and deal them out evenly; sizes differ by one at most.
-
-    Source: McMahan et al., "Communication-efficient learning", section 3.
-    """
+    """Shuffle ``rows`` rows and deal them out evenly; sizes differ by one at most."""
     return cut(rng.permutation(rows).astype(np.int64), even(rows, clients))
 
 
@@ -35,8 +32,7 @@ def build(options: Options, dataset: Dataset, rng: np.random.Generator) -> Parti
     """Deal the share out IID; sort the other rows by label and deal them out evenly in order.
 
     Client sizes differ by one at most. Rows of one label are in random order before they are dealt out.
-
-    Source: rFedAvg, section VI-A, after SCAFFOLD (Karimireddy et al. 2020), section 7.
+    (rFedAvg has it from SCAFFOLD, Karimireddy et al. 2020, section 7.)
     """
     labels, share, clients = dataset.train.y, options.similarity, options.clients
     uniform, rest = np.split(rng.permutation(len(labels)).astype(np.int64), [round(share * len(labels))])

@@ -32,11 +32,9 @@ def label_counts(clients: tuple[NDArray[np.int64], ...], labels: Labels, classes
 
 
 def c_score(counts: NDArray[np.integer]) -> float:
-    """Return RADFed's class non-IID score: the mean L1 distance of client ratios to the global ratios.
+    """Return the class non-IID score of RADFed, section V-C: mean L1 distance of clients' to global ratios.
 
     0 is IID; 2 the limit of clients that share nothing. Empty clients have no ratios and are left out.
-
-    Source: RADFed, section V-C.
     """
     held = counts[counts.sum(axis=1) > 0]
     if not len(held):
@@ -97,11 +95,8 @@ def repeated(dataset: Dataset, partition: Partition) -> dict[str, list[int]]:
 def statistics(partition: Partition, labels: Labels, classes: int) -> dict[str, Any]:
     """Describe a partition of training rows with ``labels`` [n] as plain values, ready for JSON.
 
-    Returns:
-        ``sizes`` (min, max, mean, population sd, total), ``c_score``, ``label_entropy`` (nats),
-        ``label_distance`` (total variation over pairs of clients), ``empty_clients``, the rows held out or
-        dropped, and ``note``; ``label_counts``, rows of each class on each client, where that is no more than
-        10,000 numbers, else None.
+    Sizes have the population's sd, label entropies are in nats, distances are total variation over pairs of
+    clients. ``label_counts`` are rows of each class on each client, or None: more than 10,000 numbers.
     """
     counts = label_counts(partition.clients, labels, classes)
     sizes = counts.sum(axis=1)
