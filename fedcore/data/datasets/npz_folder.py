@@ -92,9 +92,7 @@ def _joined(clients: list[Arrays]) -> Arrays:
     return x, y
 
 
-def _check_like(
-    path: Path, x: NDArray[np.generic], first: Path, like: NDArray[np.generic], vocabulary: int | None
-) -> None:
+def _check_like(path: Path, x: NDArray[Any], first: Path, like: NDArray[Any], vocabulary: int | None) -> None:
     if x.shape[1:] != like.shape[1:]:
         raise DataError(
             f"{path}: samples of shape {list(x.shape[1:])}, but {first.name} has {list(like.shape[1:])}"
