@@ -31,18 +31,11 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         np.savez(handle, sha256=_sha256(stored), **stored)  # type: ignore[arg-type]
 
 
-def made_by(path: Path) -> Any:
-    """Return the provenance (such as a code hash) that a checkpoint states; None if it can't be read."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return json.loads(stored["header"].tobytes())["identity"].get("provenance", {})
-    except Exception:
-        return None
+def load(path: Path, identity: dict[str, Any], device: Device) -> State | None:
+    """Read a state back; None where it has other provenance, such as older code.
 
-
-def load(path: Path, identity: dict[str, Any], device: Device) -> State:
-    """Read a state back; raises DamagedCheckpoint where the file is damaged, older, or not as it was written,
-    and CheckpointError where it belongs to another specification (the first difference is named).
+    Raises DamagedCheckpoint where the file is damaged, older, or not as it was written, and CheckpointError
+    where it belongs to another specification (the first difference is named).
     """
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -58,6 +51,8 @@ def load(path: Path, identity: dict[str, Any], device: Device) -> State:
     except Exception as error:
         cause = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
         raise DamagedCheckpoint(f"{path}: damaged checkpoint ({cause})") from None
+    if saved_identity.get("provenance") != identity.get("provenance"):
+        return None
     for key, saved, current in differences(saved_identity, identity)[:1]:
         raise CheckpointError(
             f"{path}: checkpoint of another run ({key}: checkpoint has {shown(saved)}, the run has "

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,15 +16,7 @@ import numpy as np
 
 from fedcore import models
 from fedcore.base import MIRROR, core_yaml
-from fedcore.base.errors import (
-    BrokenContract,
-    CheckpointError,
-    DamagedCheckpoint,
-    DataError,
-    SpecError,
-    say,
-    shown,
-)
+from fedcore.base.errors import BrokenContract, DamagedCheckpoint, DataError, SpecError, say, shown
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
 from fedcore.base.options import differences
@@ -289,17 +282,13 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
         raise SpecError(f"{folder}: holds {shown(found[0])}, expected an empty folder or that of a run")
     if not (folder / PROVENANCE).is_file():
         return
-    try:
+    kind = "that can't be read"
+    with suppress(OSError, ValueError, SpecError):
         sealed = read_object(folder / PROVENANCE).get("spec_sha256")
         if sealed == spec.sha256():
             return
-        finished = core_yaml.read(folder / SPEC)
-    except (OSError, ValueError, SpecError):
-        kind = "that can't be read"
-    else:
-        (key, there, here), *more = differences(finished, spec.resolved()) or [
-            ("seal", sealed, spec.sha256())
-        ]
+        others = differences(core_yaml.read(folder / SPEC), spec.resolved())
+        (key, there, here), *more = others or [("seal", sealed, spec.sha256())]
         kind = f"of another specification: {key} is {shown(there)} there, {shown(here)} here"
         kind += f" (and {len(more)} more)" if more else ""
     raise SpecError(
@@ -308,17 +297,11 @@ def _refuse_another_result(folder: Path, spec: Spec) -> None:
 
 
 def _first_state(prepared: Run, folder: Path | None, identity: dict[str, Any], settings: Settings) -> State:
-    """Return the state to go on from; a checkpoint of other provenance, such as older code, is not used.
-
-    A damaged one is left alone too, and standard error says so.
-    """
-    start = prepared.problem.start
+    """Return the state to go on from; a damaged checkpoint is not used, and standard error says so."""
+    start, state = prepared.problem.start, None
     if folder and settings.resume and (folder / CHECKPOINT).exists():
         try:
-            return checkpoint.load(folder / CHECKPOINT, identity, start.device)
+            state = checkpoint.load(folder / CHECKPOINT, identity, start.device)
         except DamagedCheckpoint as error:
             say(f"{error}; starting anew", error=True)
-        except CheckpointError:
-            if checkpoint.made_by(folder / CHECKPOINT) == identity["provenance"]:
-                raise
-    return State(round=0, models=start.clone().unsqueeze(0))
+    return state or State(round=0, models=start.clone().unsqueeze(0))

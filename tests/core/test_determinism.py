@@ -203,7 +203,7 @@ def test_another_start_in_the_same_file_is_another_result(spec: dict[str, Any], 
 
 def test_a_checkpoint_of_other_code_is_discarded(spec: dict[str, Any], tmp_path: Path) -> None:
     _stop_after(spec, tmp_path / "run", 2)
-    assert checkpoint.made_by(tmp_path / "run" / CHECKPOINT) == {}
+    assert (tmp_path / "run" / CHECKPOINT).is_file()
     rounds = []
 
     def progress(done: int, total: int, row: Any) -> None:
@@ -264,6 +264,7 @@ def test_checkpoint_holds_all_of_the_state(tmp_path: Path) -> None:
     )
     checkpoint.save(tmp_path / "c.npz", state, {"spec": {"a": 1}})
     again = checkpoint.load(tmp_path / "c.npz", {"spec": {"a": 1}}, torch.device("cpu"))
+    assert again
     assert torch.equal(again.models, state.models)
     assert again.optimizer_state.keys() == state.optimizer_state.keys()
     assert torch.equal(again.optimizer_state[1]["m"], state.optimizer_state[1]["m"])

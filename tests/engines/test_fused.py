@@ -146,6 +146,7 @@ def test_a_run_that_was_interrupted_has_the_same_bytes(images: Path, tmp_path: P
     checkpoint.save(tmp_path / "state.npz", state, identity)
     fresh, identity, _ = prepare(parse(values), Settings(device="cpu"))
     resumed = checkpoint.load(tmp_path / "state.npz", identity, torch.device("cpu"))
+    assert resumed
     assert 0 < resumed.round < 4
     for _ in simulate(fresh, resumed):
         pass
