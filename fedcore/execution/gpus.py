@@ -26,25 +26,18 @@ WAIT_SECONDS = 0.2
 
 
 @contextmanager
-def claimed(percent: int, folder: Path | None = None) -> Iterator[str | None]:
-    """Hold a share of one GPU, and let this process see no other; waits until one has so much left.
+def claimed(percent: int) -> Iterator[str | None]:
+    """Hold so many percent of one GPU, and let this process see no other; wait until one has so much left.
 
-    Call it before anything uses a GPU. The GPU with the largest free share is taken.
-
-    Args:
-        percent: the share of a GPU, 1 to 100.
-        folder: where the locks are; the user's own among temporary files unless given.
-
-    Yields:
-        The GPU as CUDA_VISIBLE_DEVICES names it, or None if there is none to claim.
+    Call it before anything uses a GPU. The GPU with the largest free share is taken. Yields it as
+    CUDA_VISIBLE_DEVICES names it, or None if there is none to claim.
     """
     if not (names := _visible()):
         yield None
         return
-    if folder is None:
-        folder = Path(tempfile.gettempdir(), f"fedcore-{os.getuid()}", "gpus")
-        private(folder.parent)
-    folder /= _file_name(_job())
+    folder = Path(tempfile.gettempdir(), f"fedcore-{os.getuid()}")
+    private(folder)
+    folder = folder / "gpus" / _file_name(_job())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
     slots = math.ceil(percent / PERCENT_A_SLOT)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,9 +16,8 @@ from fedcore.execution.gpus import VARIABLE, claimed
 
 HOLD = """
 import sys
-from pathlib import Path
 from fedcore.execution.gpus import claimed
-with claimed(int(sys.argv[1]), Path(sys.argv[2])) as name:
+with claimed(int(sys.argv[1])) as name:
     print(name, flush=True)
     sys.stdin.readline()
 """
@@ -28,8 +28,8 @@ class Holder:
 
     def __init__(self, percent: int, folder: Path, gpus: str = "0,1", **job: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(percent), str(folder)],
-            env=os.environ | {VARIABLE: gpus} | job,
+            [sys.executable, "-c", HOLD, str(percent)],
+            env=os.environ | {VARIABLE: gpus, "TMPDIR": str(folder)} | job,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -92,8 +92,9 @@ def test_the_share_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
 def test_the_process_sees_its_gpu_alone_and_all_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv(VARIABLE, "GPU-abc,GPU-def")
-    with claimed(50, tmp_path) as gpu, claimed(50, tmp_path):
+    with claimed(50) as gpu, claimed(50):
         assert gpu == "GPU-abc"
         assert os.environ[VARIABLE] == gpu
     assert os.environ[VARIABLE] == "GPU-abc,GPU-def"
@@ -101,11 +102,12 @@ def test_the_process_sees_its_gpu_alone_and_all_afterwards(
 
 @pytest.mark.parametrize("value", ["", "-1"])
 def test_nothing_is_claimed_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv(VARIABLE, value)
-    with claimed(100, tmp_path / "locks") as gpu:
+    with claimed(100) as gpu:
         assert gpu is None
         assert os.environ[VARIABLE] == value
-    assert not (tmp_path / "locks").exists()
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
