@@ -10,8 +10,7 @@ import numpy as np
 from fedcore.base.errors import SpecError
 from fedcore.base.files import canonical_json
 from fedcore.base.lazy import Axes, DataFrame, pd
-from fedcore.execution.plot import html_table, line_plot
-from fedcore.execution.result import Result, flat, load
+from fedcore.execution.result import Result, flat, html_table, line_plot, load
 
 SEED = "seed"
 

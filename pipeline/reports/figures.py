@@ -12,13 +12,13 @@ import numpy as np
 
 from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, DataFrame, Figure, Series, matplotlib, seaborn
-from fedcore.execution import plot
+from fedcore.execution import result
 from pipeline.catalogue.targets import Sources
 from pipeline.reports.captions import Caption
 from pipeline.reports.render import csv, figure_in_latex, md
 from pipeline.reports.style import COLUMN, TEXT, Look
 
-STYLE: Any = plot.STYLE | {
+STYLE: Any = result.STYLE | {
     "axes.formatter.min_exponent": 3,
     "axes.titlesize": 8,
     "font.size": 8,
