@@ -105,11 +105,6 @@ def auc(margins: Tensor, y: Tensor) -> float:
     return float(below.double().sum()) / (2 * pairs) if pairs else nan
 
 
-def _tested(run: Run, w: Tensor, block: Block) -> tuple[Tensor, Tensor]:
-    """Return losses [n] and correctness [n] of a block's rows at ``w`` [d], in the arithmetic asked for."""
-    return forward(run.problem, w, block.x, block.y, run.spec.evaluation.precision)
-
-
 def by_client(run: Run, state: State) -> list[dict[str, Any]]:
     """Return samples, test_loss, test_accuracy (a fraction) and any name of each client that holds rows.
 
@@ -119,12 +114,13 @@ def by_client(run: Run, state: State) -> list[dict[str, Any]]:
     """
     problem = run.problem
     serving: list[int] = state.values.get("clusters", [0] * len(problem.clients))
-    tested = [_tested(run, model, problem.test) for model in state.models]
-    labels = torch.bincount(problem.test.y, minlength=problem.classes).double().clamp(min=1)
+    test, precision = problem.test, run.spec.evaluation.precision
+    tested = [forward(problem, model, test.x, test.y, precision) for model in state.models]
+    labels = torch.bincount(test.y, minlength=problem.classes).double().clamp(min=1)
     rows = []
     for client in problem.active:
         trained = torch.bincount(problem.clients[client].y, minlength=problem.classes).double()
-        weights = (trained / labels)[problem.test.y]
+        weights = (trained / labels)[test.y]
         weights /= weights.sum()
         losses, correct = (values.double() for values in tested[serving[client]])
         measured = {"test_loss": float(weights @ losses), "test_accuracy": float(weights @ correct)}
@@ -136,11 +132,11 @@ def by_client(run: Run, state: State) -> list[dict[str, Any]]:
 
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
     """Return loss, accuracy and the metrics asked for at ``w`` [d] on a block, keys starting with ``of``."""
-    problem, metrics = run.problem, run.spec.evaluation.metrics
-    losses, correct = _tested(run, w, block)
+    problem, metrics, precision = run.problem, run.spec.evaluation.metrics, run.spec.evaluation.precision
+    losses, correct = forward(problem, w, block.x, block.y, precision)
     row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
     if metrics:
-        scores = outputs(problem, w, block.x, run.spec.evaluation.precision)
+        scores = outputs(problem, w, block.x, precision)
         if "f1" in metrics:
             row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
         if "auc" in metrics:

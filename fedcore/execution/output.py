@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,20 +24,19 @@ from fedcore.execution.simulation import diverged
 from fedcore.parts import Run, State
 from fedcore.spec import Spec
 
-T = TypeVar("T")
-
 
 def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
     """Return what summary.json holds: equal bytes for equal runs."""
     last = state.history[-1]
     ended = not diverged(state) and all(math.isfinite(last[key]) for key in ("test_loss", "test_accuracy"))
-    best = max(state.history, key=lambda row: (_finite(row["test_accuracy"], -1.0), -row["round"]))
+    scored = [row for row in state.history if math.isfinite(row["test_accuracy"])] or state.history[:1]
+    best = max(scored, key=lambda row: row["test_accuracy"])  # the first of equals
     measured = [key for key in last if key.startswith(metrics.MEASURED)]
     problem, rows = run.problem, {key: getattr(state, key) for key in ("rows_gradient", "rows_forward")}
     return {
         "status": "completed" if ended else "diverged",
-        "final": {key: _finite(last[key], None) for key in measured} if ended else None,
-        "best": {"round": best["round"], "test_accuracy": _finite(best["test_accuracy"], None)},
+        "final": {key: _finite(last[key]) for key in measured} if ended else None,
+        "best": {"round": best["round"], "test_accuracy": _finite(best["test_accuracy"])},
         "rounds": state.round,
         "parameters": problem.start.numel(),
         "bytes_down": state.bytes_down,
@@ -111,5 +110,5 @@ def timing_of(run: Run, began: float, rounds: list[float]) -> dict[str, Any]:
     }
 
 
-def _finite(value: float, other: T) -> float | T:
-    return value if math.isfinite(value) else other
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
