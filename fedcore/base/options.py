@@ -37,17 +37,11 @@ Clients = Annotated[int, Field(gt=0, le=1_000_000)]
 
 @dataclass(frozen=True)
 class _Walk:
-    """A place of a value among nested options.
+    """A place of a value among nested options."""
 
-    Attributes:
-        path: as a user writes it, without pydantic's names of the types that it tried.
-        before_choice: the number of steps before the first such name.
-        kind: the type at the place.
-    """
-
-    path: Place
-    before_choice: int
-    kind: Any
+    path: Place  # as a user writes it, without pydantic's names of the types that it tried
+    choice: Place  # the place, or where it tried the first of these types, none of which took the value
+    kind: Any  # the type at the place
 
 
 class Options(BaseModel):
@@ -145,7 +139,8 @@ def describe(error: ValidationError, model: Any, where: str = "") -> str:
     """Put one problem of a pydantic error on one line, an unknown key first, with a count of the rest."""
     problems = error.errors()
     first = min(problems, key=lambda problem: problem["type"] not in UNKNOWN)
-    alike = [problem for problem in problems if _choice(model, problem) == _choice(model, first)]
+    choice = _walk(model, first["loc"]).choice
+    alike = [problem for problem in problems if _walk(model, problem["loc"]).choice == choice]
     paths = [_walk(model, problem["loc"]).path for problem in alike]
     deepest = max(paths, key=len)
     reported = [problem for problem, path in zip(alike, paths, strict=True) if path == deepest]
@@ -179,11 +174,6 @@ def _expected(problem: ErrorDetails) -> str:
     return EXPECTED.get(problem["type"], "{msg}").format(msg=message, **problem.get("ctx", {}))
 
 
-def _choice(model: Any, problem: ErrorDetails) -> Place:
-    """Return the place of a problem, or of the choice of types around it, none of which took the value."""
-    return problem["loc"][: _walk(model, problem["loc"]).before_choice]
-
-
 def _walk(model: Any, loc: Place) -> _Walk:
     kind, path, plain = _single(model), [], len(loc)
     for number, step in enumerate(loc):
@@ -195,7 +185,7 @@ def _walk(model: Any, loc: Place) -> _Walk:
         path.append(step)
         inner = [argument for argument in get_args(kind) if argument is not ...]
         kind = _single(fields.get(str(step)) if (fields := _fields(kind)) else inner[-1] if inner else None)
-    return _Walk(tuple(path), plain, kind)
+    return _Walk(tuple(path), loc[:plain], kind)
 
 
 def _single(kind: Any) -> Any:

@@ -25,18 +25,10 @@ SPACE = 7.0  # GB
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        name: what it is.
-        state: ``ok``; ``absent``, where something can't be done without it; or ``wrong``, where little can.
-        found: what is here.
-        purpose: what it is for.
-        how: how to get it or mend it.
-    """
+    """One thing that was looked at, what is here, what it is for, and how to get it or mend it."""
 
     name: str
-    state: Literal["ok", "absent", "wrong"]
+    state: Literal["ok", "absent", "wrong"]  # without what is absent something can't be done, else little can
     found: str
     purpose: str
     how: str

@@ -33,17 +33,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found.
-
-    Attributes:
-        demand: what is demanded.
-        wrong: what was found instead and where to look; empty if the demand is met.
-        skipped: why nothing could be said, or empty.
-    """
+    """What one check found of a demand."""
 
     demand: str
-    wrong: str = ""
-    skipped: str = ""
+    wrong: str = ""  # what was found instead and where to look; empty if the demand is met
+    skipped: str = ""  # why nothing could be said
 
     def __str__(self) -> str:
         word = "FAILED" if self.wrong else "skipped" if self.skipped else "ok"

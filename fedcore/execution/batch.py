@@ -48,18 +48,11 @@ def orders(path: Path) -> list[dict[str, Any]]:
 def execute(
     items: list[dict[str, Any]], settings: Settings, quiet: bool, benchmark: Path | None = None
 ) -> int:
-    """Do the runs of a batch one after another; none after a device that failed.
+    """Do the runs of a batch (see ``Item``) one after another; none after a device that failed.
 
-    Args:
-        items: ``spec`` (plain values), ``out`` (folder), optionally ``partition`` (file) and
-            ``provenance`` (values that provenance.json keeps, such as a code hash).
-        settings: how to execute them.
-        quiet: no progress.
-        benchmark: a file that gets a line for each run that is done: its folder, wall-clock and processor
-            seconds, and the peak of memory in MB of this process until then.
-
-    Returns:
-        The number of runs that failed, which standard error reports, or were not begun after a lost device.
+    The file ``benchmark`` gets a line for each run that is done: its folder, wall-clock and processor
+    seconds, and the peak of memory in MB of this process until then. Returns the number of runs that failed,
+    which standard error reports, or were not begun after a lost device.
     """
     failed = 0
     lines = ["run\ts\tcpu_s\tmax_rss_mb"]

@@ -37,18 +37,11 @@ class IntegrityIssue:
 
 @dataclass(frozen=True)
 class Report:
-    """What a tree of results holds.
+    """What a tree of results holds: folders, and what is wrong."""
 
-    Attributes:
-        runs: folders of finished runs, sound or not.
-        partitions: folders of partitions.
-        unfinished: folders of runs that began and did not end; no problem by itself.
-        problems: what is wrong.
-    """
-
-    runs: tuple[Path, ...]
+    runs: tuple[Path, ...]  # finished ones, sound or not
     partitions: tuple[Path, ...]
-    unfinished: tuple[Path, ...]
+    unfinished: tuple[Path, ...]  # runs that began and did not end; no problem by itself
     problems: tuple[IntegrityIssue, ...]
 
 

@@ -93,13 +93,9 @@ def repeat() -> str:
 
 @contextmanager
 def reporter(name: str, rounds: int, quiet: bool, lines: bool = True) -> Iterator[Note | None]:
-    """Yield a function to call after each measured round, or None where nothing is to be shown.
+    """Yield a function to call after each measured round of the run ``name``, or None if nothing is shown.
 
-    Args:
-        name: what the run is called on the screen.
-        rounds: how many there will be.
-        quiet: show nothing.
-        lines: write a line now and then where there is neither a notebook nor a terminal.
+    Where there is neither a notebook nor a terminal, ``lines`` are written now and then, or nothing.
     """
     if quiet:
         yield None

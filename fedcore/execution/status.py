@@ -29,30 +29,21 @@ NUMBERS, TEXTS = ("round", "rounds", "began", "updated", "process"), ("state", "
 class Status:
     """One run.
 
-    Attributes:
-        folder: where its files are.
-        state: ``done``; ``diverged`` (finished with non-finite metrics); ``running``; ``waiting`` (planned,
-            nothing there); ``failed``; ``interrupted`` (its process is gone); ``stale`` (done, but the
-            plan has another specification or code, or its summary can't be read).
-        round, rounds: how far it is.
-        accuracy: the test accuracy that was measured last, a fraction.
-        seconds: how long it took, or has taken.
-        log: where its messages are, if it failed.
-        command: what repeats it, if it failed.
-        error: what it failed of.
-        first: the round that its process measured first; more than 0 where it goes on from a checkpoint.
+    ``diverged`` is finished with metrics that are not finite; ``waiting``: planned, nothing there;
+    ``interrupted``: its process is gone; ``stale``: done, but the plan has another specification or code, or
+    its summary can't be read.
     """
 
     folder: Path
     state: RunStatus
     round: int = 0
     rounds: int = 0
-    accuracy: float | None = None
-    seconds: float = 0.0
-    log: Path | None = None
-    command: str = ""
-    error: str = ""
-    first: int = 0
+    accuracy: float | None = None  # of the test, measured last, a fraction
+    seconds: float = 0.0  # that it took, or has taken
+    log: Path | None = None  # where the messages of a failed run are
+    command: str = ""  # what repeats it
+    error: str = ""  # what it failed of
+    first: int = 0  # the round that its process measured first; above 0 where it goes on from a checkpoint
 
     @property
     def left(self) -> float | None:
