@@ -52,8 +52,10 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     shares = _shares(run, state)
     for of, block in blocks.items():
         tested = [_quality(run, model, block, of) for model in state.models]
-        for key in tested[0]:
-            row[key] = sum(share * scores[key] for share, scores in zip(shares, tested, strict=True))
+        row |= dict.fromkeys(tested[0], 0.0)
+        for share, scores in zip(shares, tested, strict=True):
+            for key, score in scores.items():  # the function sum rounds in another way from Python 3.12 on
+                row[key] += share * score
     return row
 
 

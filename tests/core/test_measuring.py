@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fedcore.base.errors import SpecError
-from fedcore.execution import simulation
+from fedcore.execution import metrics, simulation
 from fedcore.execution.metrics import auc, by_client, f1, measure
 from fedcore.execution.output import timing_of
 from fedcore.execution.runner import Settings, prepare, run
@@ -243,6 +243,17 @@ def test_models_of_clusters_count_with_the_rows_of_their_clients(tmp_path: Path)
     for key, values in expected.items():
         weighted = np.average(values, weights=problem.sizes)
         assert state.history[-1][f"validation_{key}"] == pytest.approx(weighted, abs=1e-12)
+
+
+def test_measurements_of_clusters_are_the_same_in_every_version_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 3.12 on, ``sum`` of floats is as exact as ``math.fsum``."""
+    prepared, state = clustered(tmp_path, metrics=["f1"], validation=True)
+    monkeypatch.setattr(metrics, "sum", math.fsum, raising=False)
+    assert measure(prepared, state, final=True) == {
+        key: value for key, value in state.history[-1].items() if key.startswith(metrics.MEASURED)
+    }
 
 
 def test_clients_of_clusters_are_measured_under_their_own_model(tmp_path: Path) -> None:
