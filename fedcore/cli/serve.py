@@ -97,12 +97,6 @@ def preload() -> None:
         command(name, places[name]).make_context(name, ["-"], resilient_parsing=True)
 
 
-def begin() -> None:
-    """``python -m fedcore.cli.serve FILENO OWNER PATH``."""
-    number, owner, path = sys.argv[1:]
+if __name__ == "__main__":  # python -m fedcore.cli.serve FILENO OWNER PATH
     preload()
-    serve(socket.socket(fileno=int(number)), int(owner), path)
-
-
-if __name__ == "__main__":
-    begin()
+    serve(socket.socket(fileno=int(sys.argv[1])), owner=int(sys.argv[2]), path=sys.argv[3])

@@ -56,9 +56,12 @@ def share() -> None:
     import tempfile
 
     folder = os.path.join(tempfile.gettempdir(), f"fedcore-{os.getuid()}")
-    os.environ[VARIABLE] = f"{os.path.join(folder, str(os.getpid()))}|{os.getpid()}|{place()}"
+    path = os.path.join(folder, str(os.getpid()))
+    os.environ[VARIABLE] = f"{path}|{os.getpid()}|{place()}"
     if "SLURM_JOB_ID" in os.environ and "SLURM_STEP_ID" not in os.environ:
-        begin()
+        with contextlib.suppress(OSError, FedcoreError):
+            private(folder)
+            _start(path, str(os.getpid()), **dict.fromkeys(THREADS, "1"))  # for runs, of one thread each
 
 
 def private(folder: str | os.PathLike[str]) -> None:
@@ -142,14 +145,6 @@ def _report_kill(arguments: list[str], began: float, memory: bool) -> None:
     if arguments[0] == "run-batch":
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(arguments[1]) as batch:
             lost([Path(item["out"]) for item in json.load(batch)], began, why)
-
-
-def begin() -> None:
-    """Start the warm process before there is a command for it: for commands of one thread, as runs are."""
-    path, owner, _ = _warm()
-    with contextlib.suppress(OSError, FedcoreError):
-        private(os.path.dirname(path))
-        _start(path, owner, **dict.fromkeys(THREADS, "1"))
 
 
 def decisive() -> dict[str, str | None]:
