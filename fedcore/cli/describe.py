@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from textwrap import indent
@@ -93,14 +92,12 @@ def _facts(name: str) -> dict[str, Any]:
     """Return what ``description`` says as values, options as JSON schema."""
     kind, plugin = _named(name)
     facts = {"name": name, "kind": kind, "summary": plugin.summary, "source": plugin.source}
-    options = {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
-    if kind != "algorithm":
-        return facts | options
-    recipe, _ = _example(name)
+    facts |= {"options": plugin.options.model_json_schema()["properties"], "released": plugin.released}
+    recipe = _example(name)[0] if kind == "algorithm" else None
     if recipe is None:
-        return facts | options
+        return facts
     parts = [{"role": role, "label": part.label, "values": _values(part)} for role, part in roles(recipe)]
-    return facts | options | {"parts": parts, **_messages(recipe)}
+    return {**facts, "parts": parts, **_messages(recipe)}
 
 
 def _messages(recipe: Recipe) -> dict[str, list[str]]:
@@ -158,9 +155,8 @@ def _of_options(plugin: Plugin) -> Iterator[str]:
 
 def changes(paper: Recipe, released: Recipe) -> Iterator[str]:
     """Yield what differs between two recipes, role by role: a part, or the values of one that stays."""
-    before, after = _by_role(paper), _by_role(released)
-    for role in dict.fromkeys([*before, *after]):
-        old, new = before[role], after[role]
+    for role in dict.fromkeys(role for recipe in (paper, released) for role, _ in roles(recipe)):
+        old, new = ([part for its, part in roles(recipe) if its == role] for recipe in (paper, released))
         if [type(part) for part in old] != [type(part) for part in new]:
             yield f"{role}: {' + '.join(map(_shown, old)) or '-'} -> {' + '.join(map(_shown, new)) or '-'}"
             continue
@@ -171,13 +167,6 @@ def changes(paper: Recipe, released: Recipe) -> Iterator[str]:
                 yield f"{role}: {old_part.label}, {', '.join(moved)}"
 
 
-def _by_role(recipe: Recipe) -> dict[str, list[Part]]:
-    parts: dict[str, list[Part]] = defaultdict(list)
-    for role, part in roles(recipe):
-        parts[role].append(part)
-    return parts
-
-
 def _shown(part: Part) -> str:
     text = ", ".join(f"{name}={value}" for name, value in _values(part).items())
     return f"{part.label} ({text})" if text else part.label
@@ -185,8 +174,8 @@ def _shown(part: Part) -> str:
 
 def _values(part: Part) -> dict[str, str]:
     """Return a part's values by name, as text; parts inside it by their labels."""
-    names = [key.name for key in fields(part) if key.name != "label"] if is_dataclass(part) else list[str]()
-    values = {name: getattr(part, name) for name in names}
+    names = [key.name for key in fields(part)] if is_dataclass(part) else list[str]()
+    values = {name: getattr(part, name) for name in names if name != "label"}
     return {name: value.label if isinstance(value, Part) else str(value) for name, value in values.items()}
 
 

@@ -132,11 +132,11 @@ def partition(
     split = make(choice.plugin, choice.options, dataset, checked.seed)
     origin = file.identity(choice.resolved(), data.resolved(), checked.seed, dataset.sha256())
     described = statistics(split, dataset.train.y, dataset.classes)
-    names = {"client_names": named} if (named := dataset.names_of(split.clients)) else {}
     file.save(split, out / PARTITION, origin)
-    digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)} | ({"code": code} if code else {})
-    more = ({"repeated_rows": pairs} if (pairs := repeated(dataset, split)) else {}) | names | digest
-    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **more}))
+    digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)}
+    more = {"client_names": dataset.names_of(split.clients), "repeated_rows": repeated(dataset, split)}
+    more = {key: value for key, value in {**more, "code": code}.items() if value}
+    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **more, **digest}))
     if figure:
         counts = label_counts(split.clients, dataset.train.y, dataset.classes)
         subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
