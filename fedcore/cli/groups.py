@@ -27,10 +27,8 @@ Places = Mapping[str, Mapping[str, str]]
 class Commands(Mapping[str, Any]):
     """Commands by name, each imported when it is asked for.
 
-    Args:
-        commands: by panel of the help, such as ``Run``, and by command: ``module:name`` of its function, or
-            of the Typer application of a group of commands.
-        entry_points: a group of entry points that name more such tables, read for what ``commands`` lacks.
+    ``commands`` gives, by panel of the help and by name, the ``module:name`` of a function or a Typer
+    application; entry points of a group name more such tables, read for what ``commands`` lacks.
     """
 
     def __init__(self, commands: Places, entry_points: str) -> None:

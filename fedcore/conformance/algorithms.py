@@ -20,8 +20,7 @@ from fedcore.engines import Upload
 from fedcore.execution.integrity import HISTORY, SUMMARY
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
-from fedcore.parts import Part, Plan, State
-from fedcore.parts import Run as Known
+from fedcore.parts import Part, Plan, Run, State
 from fedcore.spec import parse
 
 MODELS: tuple[dict[str, Any], ...] = (
@@ -160,7 +159,7 @@ class TrafficObserver(Part):
 
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def after(self, run: Known, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Compare a round's extras with its messages."""
         messages = run.recipe.messages()
         for message in messages:

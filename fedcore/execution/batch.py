@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedcore.base import errors
-from fedcore.base.errors import CheckpointError, SpecError, say
+from fedcore.base.errors import CheckpointError, SpecError, device_lost, say, user_message
 from fedcore.base.files import exclusive, read_json, write_text
 from fedcore.base.options import validate
 from fedcore.execution.integrity import CHECKPOINT, finished
@@ -70,10 +69,10 @@ def execute(
                 write_text(benchmark, "\n".join(lines) + "\n")
         except Exception as error:
             failed += 1
-            message = errors.user_message(error)
+            message = user_message(error)
             trace = traceback.format_exc().splitlines() if message is None else ()
             say(f"error: {out}: {message or ''}", *trace, error=True)
-            if errors.device_lost(error):
+            if device_lost(error):
                 failed += len(items) - position - 1
                 break
     if failed:

@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedcore.base import errors
-from fedcore.base.errors import plain, say
+from fedcore.base.errors import fault_message, plain, say
 from fedcore.base.files import read_object, write_json
 
 RECORD = ".progress.json"
@@ -61,7 +60,7 @@ def progress_kept(out: Path, name: str, rounds: int, quiet: bool) -> Iterator[No
             yield note
         except Exception as error:
             with suppress(OSError):
-                record(**_failure(plain(errors.fault_message(error) or f"{type(error).__name__}: {error}")))
+                record(**_failure(plain(fault_message(error) or f"{type(error).__name__}: {error}")))
             raise
         (out / RECORD).unlink(missing_ok=True)
 

@@ -30,7 +30,6 @@ from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
-from fedcore.execution.metrics import by_client
 from fedcore.execution.output import summarise, timing_of, write
 from fedcore.execution.progress import Note, reporter
 from fedcore.execution.result import Result
@@ -139,7 +138,7 @@ def execute(
                 checkpoint.save(folder / CHECKPOINT, state, identity)
                 saved = time.perf_counter()
         timing = timing_of(prepared, began, rounds)
-        clients = by_client(prepared, state) if spec.evaluation.clients else []
+        clients = metrics.by_client(prepared, state) if spec.evaluation.clients else []
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
             notes["clients_without_score"] = unscored
         summary = summarise(prepared, state, identity, notes)

@@ -57,10 +57,8 @@ def survey(
 ) -> list[Status]:
     """Return the state of every run below ``results``; where some are planned, of these and unfinished ones.
 
-    Args:
-        results: a folder, searched to its bottom.
-        planned: what provenance.json should state of each run by folder; those that are not there wait.
-        alone: leave out unfinished runs that are not planned.
+    ``planned`` has what provenance.json should state of each run by folder; those that are not there wait.
+    ``alone`` leaves out unfinished runs that are not planned.
     """
     home = os.path.abspath(results)
     places = {Path(os.path.abspath(folder)): stated for folder, stated in (planned or {}).items()}
