@@ -3,6 +3,7 @@
 from math import isfinite, nan
 from typing import Any
 
+from fedcore.base import sum_in_order
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines.forward import forward, mean_loss, outputs
@@ -52,10 +53,8 @@ def measure(run: Run, state: State, final: bool = False) -> dict[str, float]:
     shares = _shares(run, state)
     for of, block in blocks.items():
         tested = [_quality(run, model, block, of) for model in state.models]
-        row |= dict.fromkeys(tested[0], 0.0)
-        for share, scores in zip(shares, tested, strict=True):
-            for key, score in scores.items():  # the function sum rounds in another way from Python 3.12 on
-                row[key] += share * score
+        for key in tested[0]:
+            row[key] = sum_in_order(share * scores[key] for share, scores in zip(shares, tested, strict=True))
     return row
 
 

@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import mul
 from typing import Literal
 
 import numpy as np
 
+from fedcore.base import sum_in_order
 from fedcore.base.errors import SpecError
 from fedcore.base.lazy import Tensor, functional, torch
 from fedcore.base.options import FLOAT
@@ -141,7 +143,7 @@ class NormalisedMean(Aggregation):
             "steps": [upload.steps for upload in uploads],
             "one": [1.0] * len(uploads),
         }
-        effective = sum(weight * length for weight, length in zip(p, lengths[self.tau_eff], strict=True))
+        effective = sum_in_order(map(mul, p, lengths[self.tau_eff]))
         weights = [effective * weight / length for weight, length in zip(p, sums, strict=True)]
         return weighted_sum(changes(model, uploads), weights)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from fedcore.base import sum_in_order
 from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Job, Task, Upload
@@ -68,7 +69,7 @@ def coefficient_sum(run: Run, state: State, client: int, mu: float = 0.0) -> flo
 
 @lru_cache(maxsize=4096)
 def _coefficient_sum(rates: tuple[float, ...], momentum: float, mu: float) -> float:
-    return sum(map(abs, coefficients(rates, momentum, mu)))
+    return sum_in_order(map(abs, coefficients(rates, momentum, mu)))
 
 
 def count_rows(run: Run, state: State, task: Task) -> None:

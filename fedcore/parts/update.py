@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from fedcore.base import sum_in_order
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Direction, Job, Upload
 from fedcore.parts import Message, Part, Plan, Run, State, UpdateRule, Work
@@ -52,7 +53,7 @@ class ControlVariates(UpdateRule):
             block = run.problem.clients[job.client]
             upload.extras["control"] = run.engine.full_gradient(job.received, block)
         else:
-            steps = sum(rate / upload.lr for rate in learning_rates(run, state, job.client))
+            steps = sum_in_order(rate / upload.lr for rate in learning_rates(run, state, job.client))
             length = steps if self.divisor == "steps" else coefficient_sum(run, state, job.client)
             drift = (upload.received - upload.model) / (length * upload.lr)
             upload.extras["control"] = _control(state, job.client) - state.server["control"] + drift

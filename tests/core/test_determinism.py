@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from fedcore.execution.batch import execute
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import State
+from fedcore.parts.steps import _coefficient_sum
 from fedcore.spec import parse
 
 FILES = ("history.csv", "summary.json", "spec.yaml")
@@ -49,6 +52,35 @@ def test_same_spec_same_bytes(spec: dict[str, Any], algorithm: dict[str, Any], t
     for name in ("a", "b"):
         run(with_algorithm(spec, algorithm), tmp_path / name)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+NORMALISED = {"name": "fednova", "tau_eff": "norm"}
+SUMMING: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (NORMALISED, {"momentum": 0.9, "batch_size": 3}),
+    ({"name": "scaffold", "option": 2}, {"lr_schedule": {"name": "inverse_time", "offset": 1.0}}),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "training"), SUMMING, ids=["fednova", "scaffold"])
+def test_equal_bytes_in_every_version_of_python(
+    spec: dict[str, Any],
+    algorithm: dict[str, Any],
+    training: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From 3.12 on, ``sum`` of floats is as exact as ``math.fsum``."""
+
+    def compensated(values: Iterable[Any]) -> Any:
+        terms = [*values]
+        return math.fsum(terms) if all(isinstance(term, float) for term in terms) else sum(terms)
+
+    spec = with_algorithm(spec, algorithm) | {"dtype": "float64", "training": spec["training"] | training}
+    results = [run(spec).parameters]
+    _coefficient_sum.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(("fedcore.parts", "fedcore.engines"))]:
+        monkeypatch.setattr(sys.modules[name], "sum", compensated, raising=False)
+    results.append(run(spec).parameters)
+    assert all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
 
 
 def test_another_seed_gives_other_numbers(spec: dict[str, Any], tmp_path: Path) -> None:
