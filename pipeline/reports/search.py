@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError, say
@@ -83,25 +84,28 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
         problem = f"got {tune.trials}" if tune.trials else "missing"
         how = f"'how: {tune.how}' over {', '.join(values)}"
         raise SpecError(f"tune.trials: {problem}, expected {least} or more with {how}")
+    if tune.how == "grid":
+        shares = np.linspace(0, 1, int((budget / listed) ** (1 / max(1, len(ranges))) + 1e-9))
+        axes = (
+            [_at(domain, share) for share in shares] if isinstance(domain, Range) else domain
+            for domain in values.values()
+        )
+        return [dict(zip(values, point, strict=True)) for point in product(*axes)]
+    rng, keys = np.random.default_rng(0), len(values)
     if tune.how == "sobol":
-        return _sobol(tune, values, place, budget)
-    if tune.how != "grid":
-        rng, keys = np.random.default_rng(0), len(values)
-        halton = scipy.stats.qmc.Halton(keys, rng=rng) if tune.how == "quasirandom" else None
-        points = rng.random((budget, keys)) if halton is None else halton.random(budget)
-        return [
-            {key: _at(domain, share) for (key, domain), share in zip(values.items(), point, strict=True)}
-            for point in points.tolist()
-        ]
-    levels = int((budget / listed) ** (1 / max(1, len(ranges))) + 1e-9)
-    axes = (
-        [_at(domain, share) for share in np.linspace(0, 1, levels)] if isinstance(domain, Range) else domain
-        for domain in values.values()
-    )
-    return [dict(zip(values, point, strict=True)) for point in product(*axes)]
+        points = _sobol(tune, values, place, budget)
+    elif tune.how == "quasirandom":
+        points = scipy.stats.qmc.Halton(keys, rng=rng).random(budget)
+    else:
+        points = rng.random((budget, keys))
+    return [
+        {key: _at(values[key], share) for key, share in zip(values, point, strict=True)}
+        for point in points.tolist()
+    ]
 
 
-def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> list[Choice]:
+def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> NDArray[np.float64]:
+    """Return the points [budget, keys] of a Sobol' sequence, a column for each key."""
     if budget & (budget - 1) or len(values) > DIMENSIONS:
         raise SpecError(
             f"tune: got {budget} trials of {len(values)} keys, expected a power of 2, of {DIMENSIONS} at most"
@@ -110,8 +114,7 @@ def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> list[Cho
     points = rng.permutation(scipy.stats.qmc.Sobol(DIMENSIONS, rng=rng).random(budget))
     fixed = {key: tune.columns.index(key) for key in values if key in tune.columns}
     free = (column for column in range(DIMENSIONS) if column not in fixed.values())
-    columns = {key: fixed[key] if key in fixed else next(free) for key in values}
-    return [{key: _at(values[key], float(point[at])) for key, at in columns.items()} for point in points]
+    return points[:, [fixed[key] if key in fixed else next(free) for key in values]]
 
 
 def _at(values: Range | Sequence[Any], share: float) -> Any:
@@ -128,18 +131,6 @@ def on_held_out(metric: Callable[[RunFacts], str], factor: float = 100.0, select
     return lambda facts, column: factor * facts.final[f"{rows}_{metric(facts)}"] if facts.final else None
 
 
-def searches(
-    grids: Mapping[str, Search],
-    query: Callable[[PaperParams, str, Search, Choice], Query],
-    title: str,
-    columns: Callable[[PaperParams], tuple[Column, ...]],
-    measure: Measure | None = None,
-    **shared: Any,
-) -> dict[str, Table]:
-    """Declare a search for each of ``grids``, by the name of its target; the rest is as in ``search``."""
-    return {name: search(grid, query, title, columns, measure, **shared) for name, grid in grids.items()}
-
-
 def search(
     grid: Search,
     query: Callable[[PaperParams, str, Search, Choice], Query],
@@ -148,15 +139,12 @@ def search(
     measure: Measure | None = None,
     **shared: Any,
 ) -> Table:
-    """Declare the search of one method: one row per candidate.
+    """Declare the table of one method's search: one row per candidate.
 
     Args:
-        grid: the search.
         query: (parameters, column key, search, candidate) -> its runs.
-        title: the table's, ``{}`` standing for the method's name.
-        columns: the table's.
+        title: ``{}`` stands for the method's name.
         measure: what a run is scored by; its accuracy on rows held out, in per cent, unless given.
-        shared: what else the table has.
     """
 
     @cache
@@ -199,29 +187,26 @@ def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {
 def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
     """Return the best candidates of searches, as the section ``chosen`` of each paper or study has them.
 
+    What isn't searched for and all candidates of a column share, such as the rows held out, is left aside.
+    Values hold where the query's place says so; otherwise for the data set, or for the split where the search
+    has several of one data set, and for all algorithms unless a candidate changes the algorithm itself. Of
+    equal candidates the first is taken. A column with a candidate that wasn't measured is passed over; a line
+    names it.
+
     It raises DataError if a report isn't there, is of another scale or other parameters, or isn't that of a
     search, and SpecError if the parameters know no such report.
     """
     papers: dict[str, Any] = {}
     for report in reports:
-        paper, entries = chosen_in(catalogue, report)
+        paper, entries = _chosen_in(catalogue, report)
         if entries:
             papers.setdefault(paper, {"chosen": []})["chosen"] += entries
     return {"papers": papers} if papers else {}
 
 
-def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Return a search's paper, and an entry of ``chosen`` for the best candidate of each column.
-
-    What isn't searched for and all candidates of a column share, such as the rows held out, is left aside.
-    Values hold where the query's place says so; otherwise for the data set, or for the split where the search
-    has several of one data set, and for all algorithms unless a candidate changes the algorithm itself. Of
-    equal candidates the first is taken.
-
-    A column with a candidate that wasn't measured is passed over; a line names it.
-    """
-    frame = _read(report)
-    sources, table = _search_of(catalogue, report, frame)
+def _chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return a search's paper, and an entry of ``chosen`` for the best candidate of each column."""
+    frame, sources, table = _search_in(catalogue, report)
     cell_queries = table.cells(sources.params)
     splits = {(query.dataset, query.split) for queries in cell_queries.values() for query in queries}
     entries: list[dict[str, Any]] = []
@@ -231,9 +216,12 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
         cells = frame[frame["column"] == column.key]
         row = best(cells, column.best or table.best)
         if row is not None:
-            _refuse_other_specs(report, sources, column.key, cells, queries)
-            mean = cells.set_index("row")["mean"][row]
-            entries += _entries(sources, queries, row, mean, splits)
+            means, specs = (cells.set_index("row")[key] for key in ("mean", "specs"))
+            planned = {key: {*map(short_hash, sources.cells[key, column.key])} for key in queries}
+            foreign = ({*at.split()} - planned[str(key)] for key, at in specs.items())
+            if {*specs.index} != {*planned} or any(foreign):
+                raise DataError(f"{report}: built for another study or other parameters; build it again")
+            entries += _entries(sources, queries, row, means[row], splits)
         elif (column.best or table.best) != "none":
             passed.append(column.key)
     if passed:
@@ -242,7 +230,13 @@ def chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, A
     return sources.paper, entries
 
 
-def _search_of(catalogue: Catalogue, report: Path, frame: DataFrame) -> tuple[Sources, Table]:
+def _search_in(catalogue: Catalogue, report: Path) -> tuple[DataFrame, Sources, Table]:
+    """Return a search's csv, and what it was built from."""
+    if not report.exists():
+        raise DataError(f"{report}: not built; expected a search's csv")
+    frame = read_tidy(report, {"specs": str})
+    if not {"paper", "target", "row", "column", "mean", "scale", "specs"} <= {*frame} or frame.empty:
+        raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
     paper, name = frame["paper"].iloc[0], frame["target"].iloc[0]
     sources = catalogue.sources(paper, name)
     scale = sources.scale
@@ -250,17 +244,7 @@ def _search_of(catalogue: Catalogue, report: Path, frame: DataFrame) -> tuple[So
         raise DataError(f"{report}: made at {min(other)} scale, expected {scale}; say --scale {min(other)}")
     if not isinstance(sources.target, Table) or not sources.target.search:
         raise DataError(f"{report}: {paper}/{name} is no search")
-    return sources, sources.target
-
-
-def _refuse_other_specs(
-    report: Path, sources: Sources, column: str, cells: DataFrame, candidates: Collection[str]
-) -> None:
-    stated = dict(zip(cells["row"], cells["specs"], strict=True))
-    if {*stated} != {*candidates} or any(
-        {*specs.split()} - {*map(short_hash, sources.cells[row, column])} for row, specs in stated.items()
-    ):
-        raise DataError(f"{report}: built for another study or other parameters; build it again")
+    return frame.fillna({"specs": ""}), sources, sources.target
 
 
 def _entries(
@@ -272,7 +256,10 @@ def _entries(
 ) -> Iterator[dict[str, Any]]:
     at_scale = "" if sources.scale == STUDY else f" at {sources.scale} scale"
     source = f"{sources.paper}/{sources.name}{at_scale}: {mean:.5g}, the best of {len(queries)} candidates"
-    for query, changes in told_apart(sources.params, queries, row):
+    shared = set.intersection(*({*query.changes} for entries in queries.values() for query in entries))
+    for query in queries[row]:
+        searched = tried(sources.params, query.algorithm, query.dataset)
+        changes = {k: v for k, v in query.changes if k in searched or (k, v) not in shared}
         values = {key: [*value] if isinstance(value, tuple) else value for key, value in changes.items()}
         splits = [split for dataset, split in all_splits if dataset == query.dataset]
         for_algorithm = query.place or any(key.startswith(OWN) for key in values)
@@ -307,25 +294,3 @@ def with_chosen(text: str, entries: Iterable[Mapping[str, Any]]) -> str:
         if core_yaml.parsed(written, "study") == study | {"chosen": [*joined.values()]}:
             return written
     raise SpecError("chosen: expected the study's last section, as a list with an entry a line")
-
-
-def _read(report: Path) -> DataFrame:
-    if not report.exists():
-        raise DataError(f"{report}: not built; expected a search's csv")
-    frame = read_tidy(report, {"specs": str})
-    if not {"paper", "target", "row", "column", "mean", "scale", "specs"} <= set(frame) or frame.empty:
-        raise DataError(f"{report}: expected a table's csv, found the columns {', '.join(map(str, frame))}")
-    return frame.fillna({"specs": ""})
-
-
-def told_apart(
-    params: PaperParams, queries: Mapping[str, Iterable[Query]], row: str
-) -> list[tuple[Query, dict[str, Any]]]:
-    """Return a row's queries, each with its changes that are searched for or that some row doesn't make."""
-    changes = ({*query.changes} for row_queries in queries.values() for query in row_queries)
-    shared = set[tuple[str, Any]].intersection(*changes)
-    changed = []
-    for query in queries[row]:
-        searched = tried(params, query.algorithm, query.dataset)
-        changed.append((query, {k: v for k, v in query.changes if k in searched or (k, v) not in shared}))
-    return changed

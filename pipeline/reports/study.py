@@ -22,7 +22,7 @@ from pipeline.reports import benchmark, cost, figures, ranks, significance, styl
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Picture, by_label
 from pipeline.reports.results import RunFacts
-from pipeline.reports.search import SELECTION, Choice, Search, held_out, on_held_out, searches, seeds, tried
+from pipeline.reports.search import SELECTION, Choice, Search, held_out, on_held_out, search, seeds, tried
 from pipeline.reports.tables import Table
 
 BASE = "fedavg"
@@ -42,6 +42,7 @@ class Metric(NamedTuple):
 
 
 OF_TABLES = ("metric", "target", "diverged", "test", "margin", "show")
+OF_BOARDS = ("controls", "headlines", "contrasts", "factorial", "without")
 METRICS = {
     "accuracy": Metric("test_accuracy", "test accuracy"),
     "f1": Metric("test_f1", "test F1", (("evaluation.metrics", ("f1",)),)),
@@ -95,18 +96,19 @@ def _refuse_unused(
     bare = [where for where, _, section in splits if not section.get("selection")]
     if params.tune.held_out == SELECTION and tuned(params) and bare:
         raise SpecError(f"{bare[0]}.selection: missing, but tune.held_out is 'selection'")
-    used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
-    of_boards = ("controls", "headlines", "contrasts", "factorial", "without")
-    used |= {f"report.{key}": getattr(report, key) for key in of_boards}
-    unused = [key for key, value in used.items() if value]
-    if unused and params.benchmark is None:
-        raise SpecError(f"{unused[0]}: given, but the study is no benchmark, which alone has it")
-    if params.benchmark and (of_tables := [key for key in OF_TABLES if key in report.model_fields_set]):
-        raise SpecError(f"report.{of_tables[0]}: given, but a benchmark's reports don't have it")
-    several = [row.method for key, row in named_rows.items() if key != row.method]
-    if params.benchmark and several:
-        where = f"algorithms.{several[0]}: its grid or variants, or the study's, give"
-        raise SpecError(f"{where} several rows, but a benchmark has one a method, which it tunes")
+    if params.benchmark is None:
+        used = {f"datasets.{name}.tune": dataset.tune for name, dataset in params.datasets.items()}
+        used |= {f"report.{key}": getattr(report, key) for key in OF_BOARDS}
+        for key in filter(used.get, used):
+            raise SpecError(f"{key}: given, but the study is no benchmark, which alone has it")
+        return
+    for key in OF_TABLES:
+        if key in report.model_fields_set:
+            raise SpecError(f"report.{key}: given, but a benchmark's reports don't have it")
+    for key, row in named_rows.items():
+        if key != row.method:
+            where = f"algorithms.{row.method}: its grid or variants, or the study's, give"
+            raise SpecError(f"{where} several rows, but a benchmark has one a method, which it tunes")
 
 
 @dataclass(frozen=True)
@@ -232,17 +234,14 @@ def _partitions(design: _Design) -> Drawing:
 
 def _searches(design: _Design, table: Table) -> dict[str, Table]:
     params, metric = design.params, design.metric
-    return searches(
-        tuned(params),
-        design.candidate,
-        f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows",
-        table.columns,
-        on_held_out(lambda facts: params.report.metric, metric.factor, params.tune.held_out == SELECTION),
-        dataset=table.dataset,
-        unit=table.unit,
-        decimals=table.decimals,
-        best=table.best,
-    )
+    title = f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows"
+    on_selection = params.tune.held_out == SELECTION
+    measure = on_held_out(lambda facts: params.report.metric, metric.factor, on_selection)
+    printed = {key: getattr(table, key) for key in ("dataset", "unit", "decimals", "best")}
+    return {
+        name: search(wanted, design.candidate, title, table.columns, measure, **printed)
+        for name, wanted in tuned(params).items()
+    }
 
 
 def tuned(params: StudyParams) -> dict[str, Search]:
@@ -299,10 +298,9 @@ def _draw_partitions(titles: Mapping[str, str], inputs: Inputs) -> Picture:
     for (_, column), (facts, *_) in inputs.cells.items():
         first.setdefault(facts.run.partition, (column, facts))
     drawn = dict(first.values())
-    across = min(2, len(drawn))
+    across, frames = min(2, len(drawn)), []
     shown = {key: titles[key] for key in drawn}
     figure, panels = figures.panels(shown, 0.5 + 2.2 * ceil(len(drawn) / across), across)
-    frames = []
     for column, facts in drawn.items():
         axes, listed = panels[column], facts.statistics.get("label_counts")
         axes.set_xlabel("client")
