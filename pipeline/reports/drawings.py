@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
-from pipeline.catalogue.targets import Asked, Cell, Paper, Query, Sources, Target
+from pipeline.catalogue.targets import Asked, Cell, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
 from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
@@ -67,20 +67,14 @@ class Drawing(Target):
         """Draw the figure and write the numbers that it was drawn from."""
         results.require_one_scale(sources.runs)
         results.refuse_changed(sources.runs, sources.root)
-        cells, paper = read(sources.cells, sources.root, sources.kept_folder), sources.declared
+        cells = read(sources.cells, sources.root, sources.kept_folder)
         lost_runs = {} if self.needs == "partitions" else lost(cells, lambda facts: facts.diverged)
         lacks = captions.diverged(lost_runs, style.labels(sources), sources.cells, self.lacking)
-        runs = each_once(cells)
-        origin = origin_of(runs if self.needs == "runs" else ())
         with figures.styled(sources.layout.columns):
             inputs = Inputs(sources.params, cells, _published(sources), {row for row, _ in lost_runs})
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
-            texts = (f"{self.title}.", *sentences, lacks)
-            notes = _notes(paper, runs)
-            caption = captions.compose(texts, self.published, paper, scale, variant, notes, origin)
-            figures.write(sources, figure, frame, caption, outputs)
+            _write(sources, Picture(frame, figure, (*sentences, lacks)), each_once(cells), outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,39 +116,28 @@ class Curves(Target):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Draw the figure and write the numbers that it was drawn from; DataError if a run can't be used."""
-        paper, kept_folder = sources.declared, sources.kept_folder
+        kept_folder = sources.kept_folder
         cells = read(sources.cells, sources.root, kept_folder)
         drawn = {
-            cell: [facts for facts in runs if kept_folder is None or facts.has_history]
+            cell: tuple(facts for facts in runs if kept_folder is None or facts.has_history)
             for cell, runs in cells.items()
         }
-        finished = each_once(drawn)
-        runs = [facts.run for facts in finished]
-        results.refuse_changed(runs, sources.root)
+        runs = each_once(drawn)
+        results.refuse_changed((facts.run for facts in runs), sources.root)
         frame = self.tidy(sources.paper, sources.name, drawn)
         keys = zip(frame["row"], frame["column"], strict=True)
         frame = frame.assign(seeds=[len(cells[key]) for key in keys])
         lost_runs = lost(cells, lambda facts: facts.diverged)
         sentences = (
-            f"{self.title}.",
             captions.note(self.note, frame),
-            captions.spread_of({run.seed for run in runs}, frame["n"].astype(int), figures.SPREAD, "a point"),
+            Inputs(sources.params, drawn).spread(frame),
             "Each panel has its own vertical axis." if len(self.panels) > 1 else "",
             f"{len(runs)} of {len(sources.runs)} runs are drawn." if len(runs) < len(sources.runs) else "",
             captions.diverged(lost_runs, style.labels(sources), sources.cells, SINCE),
         )
-        caption = captions.compose(
-            sentences,
-            self.published,
-            paper,
-            scale=runs[0].scale,
-            variant=str(runs[0].spec["variant"]),
-            notes=_notes(paper, finished),
-            origin=origin_of(finished),
-        )
         with figures.styled(sources.layout.columns):
             figure = self.figure_of(frame, sources, {row for row, _ in lost_runs})
-            figures.write(sources, figure, frame, caption, outputs)
+            _write(sources, Picture(frame, figure, sentences), runs, outputs)
 
     def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
@@ -169,14 +152,12 @@ class Curves(Target):
         runs = [facts.run for facts in each_once(cells)]
         results.require_one_scale(runs)
         lines = by_round(cells, series)
-        keys = list(zip(lines["row"], lines["column"], strict=True))
         lines.insert(0, "paper", paper)
         lines.insert(1, "target", target)
+        notes = [cells[key][0].notes for key in zip(lines["row"], lines["column"], strict=True)]
+        states, data = zip(*notes, strict=True)
         return lines.assign(
-            scale=runs[0].scale,
-            variant=runs[0].spec["variant"],
-            data=[cells[key][0].notes[1] for key in keys],
-            data_state=[cells[key][0].notes[0] for key in keys],
+            scale=runs[0].scale, variant=runs[0].spec["variant"], data=data, data_state=states
         )
 
     def figure_of(self, frame: DataFrame, sources: Sources, marked: Collection[str] = ()) -> Figure:
@@ -207,8 +188,15 @@ class Curves(Target):
         return figure
 
 
-def _notes(paper: Paper, runs: Sequence[RunFacts]) -> list[tuple[str, str, str]]:
-    return [(paper.datasets.get(facts.run.dataset, facts.run.dataset), *facts.notes) for facts in runs]
+def _write(sources: Sources, picture: Picture, runs: Sequence[RunFacts], outputs: Mapping[str, Path]) -> None:
+    """Write a figure of these runs with its caption, and the numbers that it was drawn from."""
+    target, paper = sources.target, sources.declared
+    scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
+    notes = [(paper.datasets.get(name := facts.run.dataset, name), *facts.notes) for facts in runs]
+    texts = (f"{target.title}.", *picture.sentences)
+    origin = origin_of(runs if target.needs == "runs" else ())
+    caption = captions.compose(texts, target.published, paper, scale, variant, notes, origin)
+    figures.write(sources, picture.figure, picture.numbers, caption, outputs)
 
 
 def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:
