@@ -41,40 +41,37 @@ def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Set
         shown = {key: label for key, label in labels.items() if any(row == key for row, _ in finals)}
         title = "Matrix: accuracy of each method in each setting, with its chosen values"
         reports |= {FINALS: stage(plan, title, "Method", shown, finals), **standings(plan, finals)}
-        reports |= standing_figures(plan, shown, finals)
-        reports |= {**sensitivity(plan, finals), **spending(plan, finals)}
-    return {
-        name: replace(report, follows={TRIALS: (), AGAIN: (TRIALS,)}.get(name, (TRIALS, AGAIN)))
-        for name, report in {**reports, **decisions(plan, finals)}.items()
-    }
+        reports |= standing_figures(plan, shown, finals) | sensitivity(plan, finals) | spending(plan, finals)
+    reports |= decisions(plan, finals)
+    before = {TRIALS: (), AGAIN: (TRIALS,)}
+    return {key: replace(one, follows=before.get(key, (TRIALS, AGAIN))) for key, one in reports.items()}
 
 
 def _check(params: StudyParams, benchmark: BenchmarkParams, settings: Mapping[str, Setting]) -> None:
+    report = params.report
     methods: dict[str, tuple[str, ...]] = {"benchmark.base": (benchmark.base,)}
     methods |= {f"benchmark.families.{key}": family for key, family in benchmark.families.items()}
     methods |= {f"benchmark.omit.{key}": omitted for key, omitted in benchmark.omit.items()}
-    heads = params.report.headlines.items()
-    methods |= {f"report.headlines.{key}": (head.method, *head.above) for key, head in heads}
-    contrasts = params.report.contrasts.items()
-    methods |= {f"report.contrasts.{key}": (*pairs, *chain(*pairs.values())) for key, pairs in contrasts}
-    grid = params.report.factorial.items()
-    methods |= {f"report.factorial.{key}": tuple(cells.values()) for key, cells in grid}
+    methods |= {f"report.headlines.{key}": (it.method, *it.above) for key, it in report.headlines.items()}
+    methods |= {
+        f"report.contrasts.{key}": (*to, *chain(*to.values())) for key, to in report.contrasts.items()
+    }
+    methods |= {f"report.factorial.{key}": (*cells.values(),) for key, cells in report.factorial.items()}
     sets = {"benchmark.omit": (*benchmark.omit,)}
     sets |= {f"benchmark.kinds.{key}": names for key, names in benchmark.kinds.items()}
-    data = {data_set(params, setting): setting for setting in settings.values()}
-    without = {f"report.without.{key}": names for key, names in params.report.without.items()}
-    for known, named in ((params.algorithms, methods), (params.datasets, sets), (data, without)):
+    without = {f"report.without.{key}": names for key, names in report.without.items()}
+    rivals = [benchmark.base, *chain(*benchmark.families.values())]
+    always = {"report.always": (report.always or benchmark.base,)}
+    data = {data_set(params, setting) for setting in settings.values()}
+    of_known = ((params.algorithms, methods), (params.datasets, sets), (data, without), (rivals, always))
+    for known, named in of_known:
         for where, names in named.items():
             for name in names:
-                require_known(where, name, known)
-    for key, changes in params.report.controls.items():
+                require_known(where, name, dict.fromkeys(known))
+    for key, changes in report.controls.items():
         if key in params.algorithms or not changes:
             raise SpecError(f"report.controls.{key}: expected changes, under a name that no method has")
-    members = [name for family in benchmark.families.values() for name in family]
-    require_known(
-        "report.always", params.report.always or benchmark.base, dict.fromkeys([benchmark.base, *members])
-    )
-    if again := {name for name in members if members.count(name) > 1 or name == benchmark.base}:
+    if again := {name for name in rivals if rivals.count(name) > 1}:
         raise SpecError(f"benchmark.families: got '{min(again)}' twice or as base, expected it in one family")
     if params.tune.how != "sobol" or params.tune.trials is None or params.tune.held_out != "selection":
         raise SpecError("tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: selection'")

@@ -27,11 +27,9 @@ Line = dict[str, Any]
 
 def decisions(plan: Plan, cells: Asked) -> dict[str, Target]:
     """Return the reports in words of final runs, with queries by cell; they are there before any run."""
-    headlines = plan.params.report.headlines
-    named = {*plan.contenders}
-    named |= {name for *_, method, base in _claims(plan) for name in (method, base)}
+    named = {*plan.contenders, *(name for *_, method, base in _claims(plan) for name in (method, base))}
     parts = {"decisions": ("what is decided", _decided, "When")}
-    if headlines:
+    if plan.params.report.headlines:
         parts["headlines"] = ("the papers' headlines, each method tuned", _headlines, "Headline")
     return boards(plan, {cell: query for cell, query in cells.items() if cell[0] in named}, parts)
 
@@ -84,14 +82,12 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
         tested = sorted((line for line in judged if "mean" in line), key=lambda line: -line["mean"])
         lines += [*tested, *(line for line in judged if "mean" not in line)]
         verdicts = {verdict: [line for line in tested if line["verdict"] == verdict] for verdict in VERDICTS}
-        sets = max((line["n"] for line in tested), default=0)
         left_out, rival = _left_out(plan, case_runs)
-        texts = [_advice(plan, tested, sets, case_runs, rival), left_out]
+        texts = [_advice(plan, tested, case_runs, rival), left_out]
         for group in verdicts.values():
             pairs = ((line["column"], with_interval(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
-            more = [f"{len(entries) - LISTED} more"] if len(entries) > LISTED else []
-            texts.append("; ".join([*entries[:LISTED], *more]) or "–")
+            texts.append("; ".join(_first(entries, LISTED)) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
         rows.append((case, (*map(PrintedCell, [*texts, extent(line["n"] for line in tested)]), link)))
     always = f" and above {plan.labels[name]} always" if (name := plan.params.report.always) else ""
@@ -105,22 +101,25 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note)
 
 
-def _advice(plan: Plan, tested: list[Line], sets: int, runs: DataFrame, rival: str) -> str:
+def _first(entries: list[str], most: int) -> list[str]:
+    return [*entries[:most], f"{len(entries) - most} more"] if len(entries) > most else entries
+
+
+def _advice(plan: Plan, tested: list[Line], runs: DataFrame, rival: str) -> str:
     base, verdicts = plan.labels[plan.benchmark.base], [line["verdict"] for line in tested]
     ahead = f"{plan.benchmark.margin:g} points ahead of"
-    if not sets:
+    if not tested:
         return UNRUN
     if "better" in verdicts:
         leader = tested[verdicts.index("better")]["column"]
         lines = (_judged(("", line["column"]), plan, runs, line["column"], leader) for line in tested)
         known = (line for line in lines if line.get("n", 0) >= FEWEST and line["verdict"] != "worse")
         near = [plan.labels[line["column"]] for line in known if line["column"] != leader]
-        shown = [*near[:SHORT], *([f"{len(near) - SHORT} more"] if len(near) > SHORT else [])]
-        others = f"; not shown worse: {', '.join(shown)}" if shown else ""
+        others = f"; not shown worse: {', '.join(_first(near, SHORT))}" if near else ""
         if rival in ("", leader):
             return f"take {plan.labels[leader]}{others}"
         return f"no advice that beats {plan.labels[rival]} always; {plan.labels[leader]} leads{others}"
-    if sets < FEWEST:
+    if (sets := max(line["n"] for line in tested)) < FEWEST:
         return f"undecided: {sets} of at least {FEWEST} data sets"
     if "undecided" in verdicts:
         return f"undecided: no whole interval is {ahead} {base}"

@@ -129,10 +129,9 @@ def sign_flip(differences: Values) -> float:
 
 def corrected(effects: Mapping[str, Effect], families: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Return Holm's p-values of the methods of each family, corrected for that whole family alone."""
-    p_values: dict[str, float] = {}
-    for names in families.values():
-        p_values |= holm({name: effects[name].p if name in effects else 1.0 for name in names})
-    return {name: p for name, p in p_values.items() if name in effects}
+    known = {name: effect.p for name, effect in effects.items()}
+    by_family = (holm({name: known.get(name, 1.0) for name in names}) for names in families.values())
+    return {name: p for of_family in by_family for name, p in of_family.items() if name in effects}
 
 
 def mean_ranks(scores: DataFrame) -> Series[float]:

@@ -35,7 +35,8 @@ def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
             pd.DataFrame(columns=COLUMNS), AGREEMENT, [], "No setting has all runs of the base."
         )
     lines, rows = [], []
-    for way, (before, after) in {**_ways(plan, scores), **_fewer_trials(plan)}.items():
+    fewer = _fewer_trials(plan)
+    for way, (before, after) in {**_ways(plan, scores), **fewer}.items():
         before, after = before.dropna().align(after.dropna(), join="inner")
         tau = _tau(before, after)
         up = after.rank() - before.rank()
@@ -48,7 +49,8 @@ def _counted(plan: Plan, run_scores: DataFrame) -> BoardContent:
     note = (
         f"Kendall's tau compares the order of {base} and the families' methods by their effects with that on "
         "the board; with fewer trials, their orders by the expected best of them, on rows to choose by. With "
-        f"{base}'s bytes or rows, a method stops where it has spent what {base} does in all. {_limited(plan)}"
+        f"{base}'s bytes or rows, a method stops where it has spent what {base} does in all. "
+        f"{_limited(fewer)}"
     )
     frame = pd.DataFrame(lines, columns=["row", "column", "mean", "methods"])
     return BoardContent(frame, AGREEMENT, rows, note.strip())
@@ -90,13 +92,11 @@ def _fewer_trials(plan: Plan) -> Orders:
     return {f"{few} of {many} trials": (worth[many], worth[few])} if few and len(worth) else {}
 
 
-def _limited(plan: Plan) -> str:
-    orders = _fewer_trials(plan)
-    if not orders:
+def _limited(fewer: Orders) -> str:
+    if not fewer:
         return ""
-    ((trials, (many, few)),) = orders.items()
-    tau = _tau(many, few)
-    gain = float((many - few).median())
+    ((trials, (many, few)),) = fewer.items()
+    tau, gain = _tau(many, few), float((many - few).median())
     limited = "limited" if tau < SURE or gain >= GAIN else "not limited"
     return (
         f"The board is {limited} by tuning: against {trials}, all gain {gain:.2f} points (median), with a "
@@ -157,13 +157,7 @@ def _contrast(plus: Series[float], minus: Series[float]) -> effects.Effect | Non
 
 def _mean_trials(plan: Plan) -> DataFrame:
     lines = [
-        (
-            method,
-            plan.dataset(setting),
-            setting,
-            plan.benchmark.seed,
-            np.mean([t.mean for t in trials]),
-        )
+        (method, plan.dataset(setting), setting, plan.benchmark.seed, np.mean([t.mean for t in trials]))
         for (method, setting), trials in plan.measured(TRIALS).items()
         if len(trials) == plan.params.tune.trials
     ]

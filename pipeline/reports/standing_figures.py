@@ -1,7 +1,7 @@
 """The figures of a benchmark: effects, also by skew and by cost, profiles, and what trials are worth."""
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -16,14 +16,7 @@ from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.effects import Effect
 from pipeline.reports.render import in_print
 from pipeline.reports.significance import FEWEST
-from pipeline.reports.standings import (
-    complete,
-    contending,
-    expected,
-    found_effects,
-    relative_costs,
-    scores,
-)
+from pipeline.reports.standings import complete, contending, expected, found_effects, relative_costs, scores
 from pipeline.reports.trials import Plan
 
 RATIOS = tuple(np.linspace(1.0, 2.0, 101).round(2).tolist())
@@ -41,9 +34,16 @@ ROOM = 0.07  # of an axis' height, for a name beside it
 def standing_figures(plan: Plan, methods: Mapping[str, str], cells: Asked) -> dict[str, Target]:
     """Return the figures of final runs, with the queries of their ``cells``."""
     finals = {cell: query for cell, query in cells.items() if cell[0] not in plan.controls}
-
-    def figure(published: str, title: str, draw: Callable[[Plan, Inputs], Picture]) -> Drawing:
-        return Drawing(
+    cost = "Effects over data sets, by what a method sends and computes"
+    drawings = {
+        "effects": ("Effects", "Effects over data sets", _draw_effects),
+        "kinds": ("Kinds of skew", "Effects by skew", _draw_kinds),
+        "profiles": ("Profiles", "Performance profiles", _draw_profiles),
+        "budget": ("Budget", "What trials are worth", _draw_budget),
+        "tradeoff": ("Trade-off", cost, _draw_tradeoff),
+    }
+    return {
+        name: Drawing(
             title=title,
             published=published,
             queries=lambda params: finals,
@@ -51,15 +51,8 @@ def standing_figures(plan: Plan, methods: Mapping[str, str], cells: Asked) -> di
             rows=lambda params: methods,
             partial=True,
         )
-
-    kinds = {"kinds": figure("Kinds of skew", "Effects by skew", _draw_kinds)}
-    cost = "Effects over data sets, by what a method sends and computes"
-    return {
-        "effects": figure("Effects", "Effects over data sets", _draw_effects),
-        **(kinds if plan.benchmark.kinds else {}),
-        "profiles": figure("Profiles", "Performance profiles", _draw_profiles),
-        "budget": figure("Budget", "What trials are worth", _draw_budget),
-        "tradeoff": figure("Trade-off", cost, _draw_tradeoff),
+        for name, (published, title, draw) in drawings.items()
+        if name != "kinds" or plan.benchmark.kinds
     }
 
 
@@ -100,7 +93,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     dataset = run_scores["workload"].map(lambda setting: plan.settings[setting].dataset)
     by_kind = {kind: run_scores[dataset.isin(names)] for kind, names in plan.benchmark.kinds.items()}
     by_name = {kind.replace("_", " "): found_effects(plan, lines) for kind, lines in by_kind.items()}
-    found = {kind: effects for kind, effects in by_name.items() if effects}
+    found = {kind: of_kind for kind, of_kind in by_name.items() if of_kind}
     order, numbers = [*found_effects(plan, run_scores)], _effect_lines(found)
     means = numbers.pivot(index="row", columns="column", values="mean").reindex(index=order, columns=[*found])
     figure = figures.framed(1.1 + 0.17 * len(order))
@@ -175,8 +168,11 @@ def _steps(plan: Plan, frame: DataFrame, labels: tuple[str, str], note: str, **l
     axes.set(xlabel=labels[0], ylabel=labels[1])
     if looks:
         figures.legend(figure, {plan.labels[name]: replace(look, label="") for name, look in looks.items()})
-    tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
-    return Picture(tidy, figure, [note])
+    return Picture(_tidy(frame), figure, [note])
+
+
+def _tidy(frame: DataFrame) -> DataFrame:
+    return frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
 
 
 def _draw_tradeoff(plan: Plan, inputs: Inputs) -> Picture:
@@ -200,10 +196,9 @@ def _draw_tradeoff(plan: Plan, inputs: Inputs) -> Picture:
     notes = [
         f"Effects: as on the board; the axis is linear to ±{LINEAR}, logarithmic beyond. Named: what costs "
         f"{APART:g} times more or less than {plan.labels[base]}, and what no other method reaches at as "
-        "little cost. What sends nothing is not among those by bytes.",
+        "little cost. What sends nothing is not among those by bytes."
     ]
-    tidy = frame.rename_axis("row").reset_index().melt("row", var_name="column", value_name="mean")
-    return Picture(tidy, figure, notes)
+    return Picture(_tidy(frame), figure, notes)
 
 
 def _name(axes: Axes, points: DataFrame, labels: Mapping[str, str]) -> None:

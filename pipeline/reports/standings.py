@@ -88,13 +88,11 @@ class Board(Target):
         content = self.say(self.plan, self.measure(self.plan, cells))
         stated = content.frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
         columns = tuple(Column(key, label) for key, label in content.columns.items())
-        count = sum(is_made(run, sources.root) for run in sources.runs)
-        missing = "" if count == len(sources.runs) else f"{count} of {len(sources.runs)} runs are here."
-        note = f"{content.note} Protocol {self.plan.protocol}."
-        origin = origin_of(each_once(cells))
-        sentences = (f"{self.title}.", note, missing)
+        count, planned = sum(is_made(run, sources.root) for run in sources.runs), len(sources.runs)
+        missing = "" if count == planned else f"{count} of {planned} runs are here."
+        sentences = (f"{self.title}.", f"{content.note} Protocol {self.plan.protocol}.", missing)
+        origin, name = origin_of(each_once(cells)), f"{sources.paper}-{sources.name}"
         caption = captions.compose(sentences, self.published, sources.declared, origin=origin)
-        name = f"{sources.paper}-{sources.name}"
         grid = Grid(name, columns, tuple(content.rows), caption, self.heading, self.words)
         write_grid(grid, stated, outputs, sources.layout)
 
@@ -127,8 +125,8 @@ def _said(plan: Plan, run_scores: DataFrame) -> BoardContent:
     ]
     base, margin = plan.labels[plan.benchmark.base], plan.benchmark.margin
     ranked = len(effects.shared(contending(plan, run_scores)).columns)
-    counts = {key: len(methods) for key, methods in plan.benchmark.families.items()}
-    family = ", ".join(f"{key} ({n}{', uncorrected' if n == 1 else ''})" for key, n in counts.items())
+    counts = ((key, len(methods)) for key, methods in plan.benchmark.families.items())
+    family = ", ".join(f"{key} ({n}{', uncorrected' if n == 1 else ''})" for key, n in counts)
     note = (
         f"Effects: points against {base}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
@@ -250,28 +248,27 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     ]
     trial_scores = pd.DataFrame(tried, columns=["method", "diverged"])
     diverged = [frame.groupby("method")["diverged"].mean() for frame in (trial_scores, run_scores)]
-    lines = []
-    ran = {*run_scores["method"]}
+    planned = Counter(method for method, _ in plan.cells)
+    whole = complete_runs.groupby("method")["workload"].nunique()
+    ran, lines = {*run_scores["method"]}, []
     shown = [name for name in plan.labels if name in ran or name not in plan.controls]
     shown.sort(key=lambda name: (name in plan.controls, -(gains[name].mean if name in gains else 0.0)))
     for name in shown:
         line: dict[str, Any] = {"row": name, "verdict": "base" if name == benchmark.base else ""}
-        planned = sum(method == name for method, _ in plan.cells)
-        line["missing"] = planned - complete_runs[complete_runs["method"] == name]["workload"].nunique()
+        line |= {"missing": planned[name] - whole.get(name, 0), "rank": ranks.get(name)}
         if effect := gains.get(name):
             interval = f"{effect.low:+.2f} to {effect.high:+.2f}" if effect.sets > 1 else ""
             line |= {"effect": effect.mean, "interval": interval, "low": effect.low, "high": effect.high}
-            line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "sets": str(effect.sets)}
-            line |= {"wins": effect.wins}
-        if effect or (name == benchmark.base and name in complete_runs["method"].array):
+            line |= {"verdict": effect.verdict(benchmark.margin), "p": p.get(name), "wins": effect.wins}
+            line["sets"] = str(effect.sets)
+        if effect or (name == benchmark.base and name in whole):
             line |= {key: costs.loc[name, key] for key in COSTLY}
         if name in worth:
-            best = list(worth[name].values())
+            best = [*worth[name].values()]
             line |= {"few": best[FEW - 1] if len(best) >= FEW else None, "all": best[-1]}
         if name in at_ends:
             line["edge"] = f"{at_ends[name]:.0%}{', too narrow' if at_ends[name] > NARROW else ''}"
         line["gone"] = ", ".join(f"{share[name]:.0%}" for share in diverged if name in share)
-        line["rank"] = ranks.get(name)
         lines.append(line)
     return pd.DataFrame(lines, columns=["row", *STATISTICS, "low", "high"])
 

@@ -68,10 +68,9 @@ class Plan:
     @cached_property
     def cells(self) -> list[Cell]:
         """Each method with each setting in which it runs."""
-        omitted = {
-            key: self.benchmark.omit.get(setting.dataset, ()) for key, setting in self.settings.items()
-        }
-        return [(name, key) for name in self.labels for key in self.settings if name not in omitted[key]]
+        omit, settings = self.benchmark.omit, self.settings.items()
+        omitted = {key: omit.get(setting.dataset, ()) for key, setting in settings}
+        return [(name, key) for name in self.labels for key in omitted if name not in omitted[key]]
 
     @cached_property
     def rows(self) -> dict[str, str]:
@@ -86,12 +85,13 @@ class Plan:
     @cached_property
     def tried(self) -> dict[Cell, tuple[Tried, list[Choice]]]:
         """What is searched of each method in each setting, and its trials by number."""
-        return {cell: self._search(*cell) for cell in self.cells}
-
-    def _search(self, method: str, setting: str) -> tuple[Tried, list[Choice]]:
-        dataset, control = self.settings[setting].dataset, self.controls.get(method, {})
-        values = tried(self.params, self.benchmark.base if control else method, dataset)
-        return values, candidates(self.params.tune, values, f"{dataset}{control.get(DRAW, '')}")
+        searched = {}
+        for method, setting in self.cells:
+            dataset, control = self.settings[setting].dataset, self.controls.get(method, {})
+            values = tried(self.params, self.benchmark.base if control else method, dataset)
+            trials = candidates(self.params.tune, values, f"{dataset}{control.get(DRAW, '')}")
+            searched[method, setting] = values, trials
+        return searched
 
     def query(self, method: str, setting: str, number: int, seeds: tuple[int, ...] | None = None) -> Query:
         """Return the runs of a trial: at the study's seeds on test rows, at others on those to choose by."""
@@ -181,9 +181,8 @@ class Stage(Table):
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells: Asked) -> Stage:
     """Return a table of scores: a row for each of these names, a column for each setting."""
     compared = {*plan.contenders, *(plan.rows[name] for name in plan.contenders)}
-    alone = (
-        "Only the base and methods of families compete." if len(plan.contenders) < len(plan.labels) else ""
-    )
+    some = len(plan.contenders) < len(plan.labels)
+    alone = "Only the base and methods of families compete." if some else ""
     return Stage(
         title=title,
         published=title.partition(":")[0],
