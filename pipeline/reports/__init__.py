@@ -53,10 +53,8 @@ def is_sound(sources: Sources) -> bool:
     """Whether a report is unchanged and its plan and all that it was made of are those of now."""
     path = _folder(sources) / f"{sources.name}.{PROVENANCE}"
     try:
-        stated = read_sealed(path)
-        expected = (sources.plan, made_of(sources))
-        unchanged = not any(file_changes(path.parent, stated["files"], path.name))
-        return unchanged and (stated["plan"], stated["made_of"]) == expected
+        stated, expected = read_sealed(path), (sources.plan, made_of(sources))
+        return not report_changes(path) and (stated["plan"], stated["made_of"]) == expected
     except (OSError, ValueError, KeyError, AttributeError):
         return False
 

@@ -83,12 +83,11 @@ def diverged(
     since: str = "",
     untrained: bool = False,
 ) -> str:
-    """Say which runs diverged, as every table and figure does; empty if none did.
+    """Say which of the runs of all ``cells`` diverged, as every table and figure does; empty if none did.
 
     Args:
         lost: how many runs of a cell diverged, of how many; see ``results.lost``.
         names: the labels of rows, and of columns.
-        cells: all cells of the report.
         since: from when on a diverged run has no numbers, where it has some before.
         untrained: whether they count as the model was before the first round.
     """
@@ -116,18 +115,17 @@ def underlined(
     if not ran:
         return f"No test of significance: {'; '.join(dict.fromkeys(reasons.values()))}."
     names = " and ".join(dict.fromkeys(TESTS[tests[key]] for key in ran))
-    pairs = sorted({n for entry in ran.values() for n in entry.pairs.values()})
-    several = f"{pairs[0]} to {pairs[-1]}" if len(pairs) > 1 else f"{pairs[0]}"
+    pairs = extent(n for entry in ran.values() for n in entry.pairs.values())
     sentences = [
-        f"Underlined: not significantly worse than the best (two-sided {names} over {several} pairs of runs "
+        f"Underlined: not significantly worse than the best (two-sided {names} over {pairs} pairs of runs "
         f"that share seed and partition; p ≥ {ALPHA:g} after Holm's correction over the methods of a column)."
     ]
     for why in dict.fromkeys(reasons.values()):
         columns = _listed([labels[key] for key, reason in reasons.items() if reason == why])
         sentences.append(f"No test of significance for {columns}: {why}.")
-    flat = [row for entry in ran.values() for row, why in entry.untested.items() if why == significance.LEVEL]
+    flat = [why for entry in ran.values() for why in entry.untested.values()].count(significance.LEVEL)
     if flat:
-        cells = "1 cell whose" if len(flat) == 1 else f"{len(flat)} cells whose"
+        cells = f"{flat} cell{'s' if flat > 1 else ''} whose"
         sentences.append(f"Not tested: {cells} differences from the best are the same in all runs.")
     return " ".join(sentences)
 
@@ -171,13 +169,8 @@ def compose(
 ) -> Caption:
     """Return a caption: what the report says itself, then of what and where it comes from.
 
-    Args:
-        sentences: the report's own; empty ones are left out.
-        published: the report's name in the paper.
-        paper: whose report it is.
-        scale, variant: of its runs; empty where it says the same at each.
-        notes: (data set in print, state, note) of the data.
-        origin: see ``origin_of``.
+    Scale and variant are empty where it says the same at each; empty sentences are left out. ``notes`` are
+    (data set in print, state, note) of the data; for ``origin`` see ``origin_of``.
     """
     parts = [
         f"{'' if note.lower().startswith(name.lower()) else f'{name}: '}{note} ({state})"

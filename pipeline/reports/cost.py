@@ -120,8 +120,8 @@ def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable
     """Return a note on the value to reach of each setting, a mean over seeds where it is not given."""
 
     def note(frame: DataFrame) -> str:
-        by_column = dict(zip(map(split, frame["column"]), pd.to_numeric(frame[LEVEL]), strict=True))
-        means = {setting: mean for (_, setting), mean in by_column.items()}
+        keys = (split(column)[1] for column in frame["column"])
+        means = dict(zip(keys, pd.to_numeric(frame[LEVEL]), strict=True))
         parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if pd.notna(mean))
         return f"To be reached: {'; '.join(parts) or 'nothing, as the runs that set it diverged'}."
 

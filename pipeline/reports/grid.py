@@ -92,7 +92,7 @@ class Grid:
 
 
 def printed_column(
-    lines: Iterable[Line], compared: Comparison, decimals: int, apart: Callable[[str], bool] | None = None
+    lines: Iterable[Line], compared: Comparison, decimals: int, apart: Callable[[str], bool] | None
 ) -> dict[str, PrintedCell]:
     """Return the printed cell of each row of a column, given its lines and its rows against the best one.
 
@@ -140,27 +140,21 @@ def _printed(line: Line, best: bool, p: float | None, decimals: int) -> PrintedC
     published = fixed(line["published_mean"], decimals)
     if published and not math.isnan(line["published_std"]):
         published += f" ± {fixed(line['published_std'], decimals)}"
-    if not n or math.isnan(line["mean"]):
-        failure = next((word for word in (MEMORY, FAILED, MISSED) if word in failed_in(line)), "–")
-        remark = _remark(line, n, seeds, diverged, None)
-        return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, remark=remark)
-    mean = fixed(line["mean"], decimals)
-    bold = n == seeds and best
-    close = not bold and p is not None and p >= ALPHA
-    if n + diverged + missed_in(line) < seeds:
-        mark += PARTIAL
-    remark = _remark(line, n, seeds, diverged, p)
-    return PrintedCell(mean, fixed(line["std"], decimals), bold, close, mark, published, remark)
-
-
-def _remark(line: Line, n: int, seeds: int, diverged: int, p: float | None) -> str:
-    difference = line["difference"]
+    unmeasured, difference = not n or math.isnan(line["mean"]), line["difference"]
     parts = (
         f"{n} of {seeds} runs",
         f"{diverged} diverged" if diverged else "",
         failed_in(line),
-        "" if p is None else f"p = {p:.2g} against the best",
+        "" if p is None or unmeasured else f"p = {p:.2g} against the best",
         "" if math.isnan(difference) else f"{difference:+.2f} to the published value",
         line["verdict"],
     )
-    return "; ".join(filter(None, parts))
+    remark = "; ".join(filter(None, parts))
+    if unmeasured:
+        failure = next((word for word in (MEMORY, FAILED, MISSED) if word in failed_in(line)), "–")
+        return PrintedCell("diverged" if diverged else failure, mark=mark, published=published, remark=remark)
+    mean, bold = fixed(line["mean"], decimals), n == seeds and best
+    close = not bold and p is not None and p >= ALPHA
+    if n + diverged + missed_in(line) < seeds:
+        mark += PARTIAL
+    return PrintedCell(mean, fixed(line["std"], decimals), bold, close, mark, published, remark)

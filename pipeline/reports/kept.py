@@ -47,8 +47,7 @@ def line_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> Lin
     """Return what is kept of a run without results in ``root``: of a study's, or in ``kept_folder``."""
     if (run.scale != STUDY and kept_folder is None) or (root / run.folder / SUMMARY).exists():
         return None
-    path = (kept_folder or root / REFERENCE / run.paper) / RUNS
-    line = lines_of(path).get(run.folder)
+    line = lines_of((kept_folder or root / REFERENCE / run.paper) / RUNS).get(run.folder)
     same = line and line["spec_sha256"] == run.spec_sha256 and run.files in {"", line.get("files")}
     return line if same else None
 

@@ -36,36 +36,29 @@ class Listing(Target):
         """Write the table in all its forms."""
         params = sources.params
         cells = product(self.row_keys(params), (column.key for column in self.columns(params)))
-        words = {(row, column): self.word(params, row, column) for row, column in cells}
+        words = {cell: self.word(params, *cell) for cell in cells}
         published = published_cells(sources.declared.numbers, sources.name)
         known = {key: cell.mean for key, cell in published.items()}
         lines = [
             (sources.paper, sources.name, *cell, word, known.get(cell), sources.scale, params.variant)
             for cell, word in words.items()
         ]
-        frame = pd.DataFrame(lines, columns=list(COLUMNS))
+        frame = pd.DataFrame(lines, columns=[*COLUMNS])
         write_grid(self.grid(sources, words, known), frame, outputs, sources.layout)
 
     def grid(
         self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})
     ) -> Grid:
         """Lay the table out: the word of each cell, and the number that is published for some."""
-        columns = self.columns(sources.params)
+        columns, texts = self.columns(sources.params), (f"{self.title}.", self.note)
         scale_and_variant = (sources.scale, sources.params.variant) if self.scaled else ()
 
         def printed(cell: Cell) -> PrintedCell:
             return PrintedCell(words.get(cell, ""), published=f"{known[cell]:g}" if cell in known else "")
 
-        return Grid(
-            name=f"{sources.paper}-{sources.name}",
-            columns=columns,
-            rows=tuple(
-                (label, tuple(printed((row, column.key)) for column in columns))
-                for row, label in self.row_labels(sources.params).items()
-            ),
-            caption=captions.compose(
-                (f"{self.title}.", self.note), self.published, sources.declared, *scale_and_variant
-            ),
-            corner=self.heading,
-            words=True,
+        rows = tuple(
+            (label, tuple(printed((row, column.key)) for column in columns))
+            for row, label in self.row_labels(sources.params).items()
         )
+        caption = captions.compose(texts, self.published, sources.declared, *scale_and_variant)
+        return Grid(f"{sources.paper}-{sources.name}", columns, rows, caption, self.heading, words=True)

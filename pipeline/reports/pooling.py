@@ -12,18 +12,14 @@ GROUPS = 1000
 
 
 def pooled(facts: RunFacts, size: int, again: bool = False) -> NDArray[np.int64]:
-    """Return how many rows of each class random groups of clients hold, [groups, classes].
+    """Return how many rows of each class random groups of a run's clients hold, [groups, classes].
 
-    Args:
-        facts: a run, whose partition is looked at.
-        size: clients of a group, or visits.
-        again: whether a client may be in a group more than once, as where a model visits it again.
+    A group has ``size`` clients, or visits, if a client may be in it ``again``.
     """
     counts = np.array(facts.statistics["label_counts"])
     rng = np.random.default_rng(facts.run.seed)
-    groups = [rng.choice(len(counts), size, replace=again) for _ in range(GROUPS)]
-    totals: NDArray[np.int64] = np.array([counts[group].sum(axis=0) for group in groups])
-    return totals
+    groups = (rng.choice(len(counts), size, replace=again) for _ in range(GROUPS))
+    return np.array([counts[group].sum(axis=0) for group in groups], np.int64)
 
 
 def skew(groups: NDArray[np.int64]) -> float:

@@ -97,11 +97,8 @@ def summary(
 ) -> Drawing:
     """Declare the rank summary of a table: one line in a paper's file.
 
-    Args:
-        table: whose methods are ranked, by their means over runs, on each of its columns.
-        without: columns that are no data sets, such as an average.
-        title: what the figure shows; made of the table's name unless given.
-        dataset: the data set of each column, where a column is a setting of one.
+    Methods are ranked by their means over runs on each column, but on those ``without``, such as an average.
+    ``dataset`` is that of each column, where a column is a setting of one.
     """
     return Drawing(
         title=title or f"Mean ranks of the methods of {table.published} over data sets, 1 being the best",
@@ -174,12 +171,9 @@ def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> li
         f"Friedman's test: chi-squared {ranked.statistic:.2f}, p = {ranked.p:.2g} (Iman and Davenport). "
         f"CD: Nemenyi's critical difference at {ALPHA:.0%}; a bar joins methods that it does not tell apart."
     )
-    if ranked.p >= ALPHA:
-        level = "The methods as a whole do not differ significantly, so no pair can be distinguished."
-        sentences.append(level)
-    if sets <= FEW:
-        sentences.append(f"With {sets} data sets the tests are approximate and find large differences only.")
-    return sentences
+    level = "The methods as a whole do not differ significantly, so no pair can be distinguished."
+    few = f"With {sets} data sets the tests are approximate and find large differences only."
+    return [*sentences, *([level] if ranked.p >= ALPHA else []), *([few] if sets <= FEW else [])]
 
 
 def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str], marked: Collection[str] = ()) -> None:

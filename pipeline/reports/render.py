@@ -37,27 +37,21 @@ LINES = 44  # of a page
 SHRUNK = 7 / 8  # from eight points to the smallest size of letters
 LETTER, GAP, SMALL = 0.15, 0.21, 0.875  # cm, but the last: the size of a deviation's letters
 GREEK = {"η": "eta", "λ": "lambda", "μ": "mu", "σ": "sigma", "γ": "gamma", "τ": "tau", "ρ": "rho", "χ": "chi"}
+MATHS = GREEK | {"±": "pm", "×": "times", "≥": "geq", "≤": "leq", "→": "to"}
 TEX = {
     "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "≥": r"$\geq$",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-    "–": "--",
+    "`": r"\textasciigrave{}",
     "†": r"\textsuperscript{\dag}",
     "‡": r"\textsuperscript{\ddag}",
-    "−": "$-$",
-    "≤": r"$\leq$",
-    "→": r"$\to$",
     "…": r"\dots{}",
+    "–": "--",
+    "−": "$-$",
     "’": "'",
-    "`": r"\textasciigrave{}",
-    **{sign: rf"$\{name}$" for sign, name in GREEK.items()},
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"${sign}$" for sign in "<>|"},
+    **{sign: rf"$\{name}$" for sign, name in MATHS.items()},
 }
 TEX_SIGNS: Mapping[str, Any] = {
     f"{kind}_{end}_string": sign

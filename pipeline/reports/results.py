@@ -261,8 +261,8 @@ def _read(path: Path) -> Summary | None:
 
 def require_one_scale(runs: Sequence[PlannedRun]) -> None:
     """Refuse to put runs of several scales or variants side by side: raise DataError."""
-    scales, variants = {run.scale for run in runs}, {str(run.spec["variant"]) for run in runs}
-    for what, several in (("scales", scales), ("variants", variants)):
+    of_runs = {"scales": {run.scale for run in runs}, "variants": {str(run.spec["variant"]) for run in runs}}
+    for what, several in of_runs.items():
         if len(several) > 1:
             raise DataError(f"one table can't mix {what}: {', '.join(sorted(several))}")
 

@@ -86,11 +86,7 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
     best = choose(means, key=lambda row: means[row])
     if test == "none":
         return Comparison(best)
-    differences = {
-        row: np.round([runs[pair] - samples[best][pair] for pair in runs if pair in samples[best]], DIGITS)
-        for row, runs in samples.items()
-        if row != best
-    }
+    differences = {row: np.round(values, DIGITS) for row, values in _differences(samples, best).items()}
     untested = {row: why for row, values in differences.items() if (why := _untestable(values))}
     tested = {row: values for row, values in differences.items() if row not in untested}
     nonzero = max((int(np.count_nonzero(values)) for values in tested.values()), default=0)
@@ -118,13 +114,8 @@ def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict
 
     Rows of fewer than five pairs are left out.
     """
-    first = samples.get(base, {})
-    differences = {
-        row: np.array([value - first[pair] for pair, value in runs.items() if pair in first])
-        for row, runs in samples.items()
-        if row != base
-    }
-    differences = {row: values for row, values in differences.items() if len(values) >= FEWEST}
+    by_row = _differences(samples, base).items()
+    differences = {row: values for row, values in by_row if len(values) >= FEWEST}
     p = holm({row: within(values, margin) for row, values in differences.items()})
     return {row: (float(values.mean()), p[row]) for row, values in differences.items()}
 
@@ -153,6 +144,16 @@ def with_p(frame: DataFrame, compared: Mapping[str, Comparison]) -> DataFrame:
     lines = zip(frame["row"], frame["column"], strict=True)
     p = [compared.get(column, Comparison()).p.get(row, math.nan) for row, column in lines]
     return frame.assign(p_best=p)
+
+
+def _differences(samples: Mapping[str, Samples], base: str) -> dict[str, np.ndarray]:
+    """Return the differences of each other row from the row ``base``, over the pairs that both have."""
+    first = samples.get(base, {})
+    return {
+        row: np.array([value - first[pair] for pair, value in runs.items() if pair in first])
+        for row, runs in samples.items()
+        if row != base
+    }
 
 
 def _untestable(differences: np.ndarray) -> str:

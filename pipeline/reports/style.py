@@ -49,8 +49,7 @@ def look(name: str, among: Iterable[str] = ()) -> Look:
 def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Look]:
     """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
     names = list(dict.fromkeys(names))
-    by_name = {name: look(name, names) for name in names}
-    return by_name | {name: replace(by_name[name], label=labels[name]) for name in names if name in labels}
+    return {name: replace(look(name, names), label=labels.get(name, label(name))) for name in names}
 
 
 def marked(looks: Mapping[str, Look], rows: Collection[str]) -> dict[str, Look]:

@@ -138,7 +138,6 @@ def tidy(
     missing for the best cell and where no test could run.
 
     Args:
-        paper, target, table, cells: what is collected.
         published: the paper's published.csv; None compares with nothing.
         columns: the columns in which methods are tested against the best.
         earlier: this table as another sitting made it; its numbers stand where a run isn't here, as long as
@@ -170,26 +169,22 @@ def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> dict[str, object]:
     measured = dict(_measured(table, column, runs))
-    finished = list(measured)
-    never = list(measured.values()).count(NEVER)
-    numbers = (None if value == NEVER else value for value in measured.values())
-    samples = _samples(zip([pair_key(run.run) for run in finished], numbers, strict=True))
-    specs = [short_hash(run.run) for run in finished]
-    notes = [run.notes for run in finished]
-    if earlier := _earlier_specs(before, runs):
+    never = [*measured.values()].count(NEVER)
+    samples, specs = _samples(measured), [short_hash(run.run) for run in measured]
+    notes, all_specs = [run.notes for run in measured], [short_hash(run.run) for run in runs]
+    earlier = {*str(before.get("specs", "")).split()}
+    if earlier and earlier <= {*all_specs}:
         pairs = [pair_key(run.run) for run in runs]
         samples = results.merge_samples(significance.parse_samples(before["values"]), samples, pairs)
         never += min(missed_in(before), len(earlier.difference(specs)))
-        known = earlier.union(specs)
-        specs = [spec for spec in dict.fromkeys(short_hash(run.run) for run in runs) if spec in known]
+        specs = [spec for spec in dict.fromkeys(all_specs) if spec in earlier.union(specs)]
         notes = [(before["data_state"], before["data"]), *notes]
     values = list(samples.values())
     mean = statistics.fmean(values) if values else math.nan
     states = _joined(word for state, _ in notes for word in state.split())
-    compared = Agreement(mean, *published)
-    planned = runs[0].run
+    compared, planned = Agreement(mean, *published), runs[0].run
     failed = (results.causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else "")
-    diverged = sum(run.diverged for run in finished)
+    diverged = sum(run.diverged for run in measured)
     margin, rule = compared.margin
     return {
         "mean": mean,
@@ -215,12 +210,6 @@ def _line(
     }
 
 
-def _earlier_specs(before: Line, runs: Sequence[RunFacts]) -> set[str]:
-    """Return the specifications of a line of another sitting; none if one of them isn't among the runs'."""
-    specs = {*str(before.get("specs", "")).split()}
-    return specs if specs and specs <= {short_hash(run.run) for run in runs} else set()
-
-
 def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
     """Yield finished runs' numbers, but of kept runs that don't hold what the table needs."""
     for run in runs:
@@ -229,12 +218,13 @@ def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[t
                 yield run, run.accuracy if table.measure is None else table.measure(run, column)
 
 
-def _samples(numbers: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+def _samples(measured: Mapping[RunFacts, float | None]) -> dict[str, float]:
     """Return runs' numbers by pair, as the table states them; runs with one pair get different keys."""
     samples: dict[str, float] = {}
-    for pair, value in numbers:
+    for run, value in measured.items():
+        pair = pair_key(run.run)
         same = sum(key.partition("#")[0] == pair for key in samples)
-        if value is not None:
+        if value is not None and value != NEVER:
             samples[f"{pair}#{same}" if same else pair] = value
     return significance.parse_samples(significance.format_samples(samples))
 
@@ -257,15 +247,11 @@ def arrange(
     """
     names = {name: labels.get(name) or style.label(name) for name in dict.fromkeys(frame["row"])}
     compared = compared_in(frame, table, columns)
-    cells = {
-        c.key: printed_column(
-            frame[frame["column"] == c.key].to_dict("records"),
-            compared[c.key],
-            table.decimals if c.decimals is None else c.decimals,
-            table.apart,
-        )
-        for c in columns
-    }
+    cells = {}
+    for c in columns:
+        lines = frame[frame["column"] == c.key].to_dict("records")
+        decimals = table.decimals if c.decimals is None else c.decimals
+        cells[c.key] = printed_column(lines, compared[c.key], decimals, table.apart)
     printed = [cell for column in cells.values() for cell in column.values()]
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
@@ -276,20 +262,18 @@ def arrange(
     columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}
     kinds = sorted({c.best or table.best for c in columns if compared[c.key].best is not None})
-    marks = {cell.mark for cell in printed}
     has_means = frame["n"].any() or not (frame["diverged"].any() or missed(frame).any())
     title = captions.naming_only_what_ran(table.title, absent, f"{table.published}, in part")
+    parts = SENTENCE.split(captions.note(table.note, frame))
+    marks = "".join(cell.mark for cell in printed)
     sentences = (
         f"{title} ({table.unit})" + (f", {table.when}." if table.when else "."),
         captions.spread(frame[frame["std"].notna() | (frame["n"] == 1)]["values"]) if has_means else "",
-        *(
-            captions.naming_only_what_ran(part, absent)
-            for part in SENTENCE.split(captions.note(table.note, frame))
-        ),
+        *(captions.naming_only_what_ran(part, absent) for part in parts),
         _chosen(frame, table, columns, names) if table.search else "",
         f"Bold: {' or '.join(kinds)} mean of the column." if any(cell.best for cell in printed) else "",
         captions.underlined(tests, compared, headings),
-        f"{PARTIAL} fewer runs than asked for, never bold." if any(PARTIAL in mark for mark in marks) else "",
+        f"{PARTIAL} fewer runs than asked for, never bold." if PARTIAL in marks else "",
         "–: not measured." if any(cell.mean == "–" for cell in printed) else "",
         captions.diverged(lost_runs, (names, headings), counts, untrained=table.untrained),
         captions.failed(filter(None, map(failed_in, lines))),
@@ -314,11 +298,7 @@ def of_datasets(
 ) -> Table:
     """Declare a table of data sets: rows, features and classes, as the loaded data have them.
 
-    Args:
-        published: the table's name in the paper.
-        facts: its columns, keys of ``FACTS``.
-        labels: each data set's name in print.
-        regime, split, algorithm: a setting that uses each of them.
+    Its columns are ``facts``, keys of ``FACTS``; a setting of regime, split and algorithm uses each data set.
     """
     return Table(
         title="Data sets as they were loaded",

@@ -23,9 +23,6 @@ def variations(
     """Declare a table of variations.
 
     Args:
-        title: what is measured.
-        published: the sections that say something of them.
-        rows: a variation for each key.
         columns: the words of each column.
         query: (the paper's parameters, method, column, changes) -> the runs.
         data: a column's data set, which is its name unless given; columns that lack theirs are left out.
