@@ -143,17 +143,14 @@ class _Module:
 
 @cache
 def _module(name: str) -> _Module:
-    path = _path(name)
-    if path is None:
+    if (path := _path(name)) is None:
         raise FileNotFoundError(f"{name}: no such module under {HOME}")
     source = path.read_text(encoding="utf-8")
-    body = ast.parse(source).body
+    executed = [node for node in ast.parse(source).body if not _for_types(node)]
     definitions: dict[str, list[ast.stmt]] = {}
-    executed = [node for node in body if not _for_types(node)]
     for node in executed:
-        if not _unseen(node):
-            for defined in _defined(node):
-                definitions.setdefault(defined, []).append(node)
+        for defined in () if _unseen(node) else _defined(node):
+            definitions.setdefault(defined, []).append(node)
     inside = INNER_IMPORT.search(source) is not None
     nodes = (inner for node in executed for inner in ast.walk(node)) if inside else executed
     package = name.split(".")[: None if path.stem == "__init__" else -1]
@@ -165,8 +162,7 @@ def _module(name: str) -> _Module:
 @cache
 def _digest(module: str, name: str) -> bytes:
     """Return the hash of a definition's syntax, and of the facts that it reads."""
-    home = _module(module)
-    nodes = home.definitions[name]
+    home, nodes = _module(module), _module(module).definitions[name]
     text = "\n".join(_text(node, home.imports) for node in nodes)
     inside = (inner for node in nodes for inner in ast.walk(node))
     if "declared" in home.source and any(_calls(inner, "declared") for inner in inside):
@@ -250,21 +246,16 @@ def _our_module(node: ast.expr, imports: Mapping[str, str]) -> str | None:
 
 def _seen(node: ast.AST) -> Iterator[tuple[str, object]]:
     """Yield the fields of a node that decide what it does."""
-    for field in _fields(node._fields, isinstance(node, ast.arg)):
+    for field in node._fields:
         value = getattr(node, field, None)
-        if value is None or value == []:
+        typed = field == "annotation" and isinstance(node, ast.arg)
+        if field in UNSEEN or typed or value is None or value == []:
             continue
         if field in BLOCKS and isinstance(value, list):
             value = [item for item in value if not _unseen(item)]
         elif isinstance(value, list) and _calls(node, "Plugin"):  # its later arguments describe a plug-in
             value = value[:BUILT] if field == "args" else [item for item in value if item.arg not in WORDS]
         yield field, value
-
-
-@cache
-def _fields(names: tuple[str, ...], argument: bool) -> list[str]:
-    """Return the fields of a sort of node, a function's ``argument`` or another, that decide what it does."""
-    return [name for name in names if name not in UNSEEN and not (argument and name == "annotation")]
 
 
 def _unseen(item: object) -> bool:
@@ -306,17 +297,15 @@ def _own_path(module: str) -> Path | None:
 def _loose_path(module: str) -> Path | None:
     """Return the file of a module that no installed package brought, so no ``.dist-info`` lies beside it."""
     first, *rest = module.split(".")
+    if first in {*OURS, CONTRIBUTED[:-1], *sys.stdlib_module_names}:
+        return None
     spec = None
-    if first not in {*OURS, CONTRIBUTED[:-1], *sys.stdlib_module_names}:
-        with suppress(ImportError, ValueError):
-            spec = find_spec(first)
+    with suppress(ImportError, ValueError):
+        spec = find_spec(first)
     if spec is None:
         return None
-    folder = next(iter(spec.submodule_search_locations or ()), "")
-    base = Path(folder or str(spec.origin))
-    if any(base.parent.glob("*.dist-info")):
-        return None
-    return _source(base.joinpath(*rest) if folder else base.with_suffix("").joinpath(*rest))
+    base = Path(next(iter(spec.submodule_search_locations or ()), Path(str(spec.origin)).with_suffix("")))
+    return None if any(base.parent.glob("*.dist-info")) else _source(base.joinpath(*rest))
 
 
 def _source(base: Path) -> Path | None:
