@@ -111,11 +111,9 @@ def points(grid: Mapping[str, Iterable[Any]], variants: Cases, known: Known) -> 
     keys = [key for key in grid if _has(known, key)]
     if both := [key for key in keys if any({*alike(key)} & {*case} for case in variants.values())]:
         raise SpecError(f"'{both[0]}' is in grid and in variants, expected one of them")
-    last = [key.rpartition(".")[2] for key in keys]
-    axes = []
-    for key, end in zip(keys, last, strict=True):
-        short = end if last.count(end) == 1 else key
-        axes.append([_point(key, short, value) for value in grid[key]])
+    ends = [key.rpartition(".")[2] for key in keys]
+    short = {key: end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)}
+    axes = [[_point(key, short[key], value) for value in grid[key]] for key in keys]
     if variants:
         axes.append([_variant(name, case, known) for name, case in variants.items()])
     combinations: dict[Changes, Point] = {}

@@ -7,7 +7,7 @@ of ``papers.<paper>.algorithms.<name>``, as in ``PAPERS = {"rfedavg": {}}``. So 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ class ScaledParams:
     one_process: bool
     common: CommonParams
     papers: Mapping[str, PaperParams]
-    files: Mapping[str, str] = field(default_factory=dict)
-    layout: Layout = field(default_factory=Layout)
+    files: Mapping[str, str]
+    layout: Layout
 
     def scale_of(self, paper: str) -> str:
         """Return the scale of a paper's runs; a study has none, which is a word of its own."""
@@ -70,12 +70,10 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
     files = dict.fromkeys(os.path.relpath(path) for path in paths)
     try:
-        return {
-            **config,
-            STUDIES: {file: core_yaml.read(Path(file), "study", quick=True) for file in files},
-        }
+        contents = {file: core_yaml.read(Path(file), "study", quick=True) for file in files}
     except SpecError as error:
         raise StudyError(str(error)) from None
+    return {**config, STUDIES: contents}
 
 
 def study_names(root: Path = Path()) -> list[str]:

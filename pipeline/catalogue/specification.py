@@ -15,7 +15,7 @@ from fedcore.base.registry import chosen, find
 from fedcore.partitions import Fold, even
 from fedcore.spec import Participation, parse
 from pipeline.catalogue.params import overlay, require_known
-from pipeline.catalogue.schema import LENGTHS, PaperParams, PerParams, StudyParams, TrainingParams
+from pipeline.catalogue.schema import LENGTHS, PaperParams, PerParams, StudyParams
 from pipeline.catalogue.targets import Query
 
 
@@ -29,41 +29,45 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     split = _entry(dataset.splits, f"datasets.{query.dataset}.splits", query.split)
     algorithm = _entry(params.algorithms, "algorithms", query.algorithm)
     name = algorithm.name or query.algorithm
-    options = _options(params, name, query)
-    cases = _cases(params, query.algorithm, query)
-    layers = (regime.training, dataset.training, algorithm.training, *(case.training for case in cases))
-    values = {
+    values: dict[str, Any] = {
         "data": dataset.data.model_dump(),
         "partition": _with_clients(split.model_dump(), regime.clients),
         "model": dataset.model.model_dump(),
-        "algorithm": {"name": name, **options},
-        "training": _training(layers),
+        "algorithm": {"name": name, **_options(params, name, query)},
+        "training": {},
         "participation": {"fraction": dataset.fraction or regime.fraction},
         "evaluation": regime.evaluation.model_dump(exclude_none=True),
         **({"precision": regime.precision} if regime.precision else {}),
     }
+    layers = (regime, dataset, algorithm, *_cases(params, query.algorithm, query))
+    for layer in layers:
+        values = _over(values, {"training": layer.training.model_dump(exclude_none=True)})
     changes = (*_named_first(_chosen(params, query)), *_named_first(query.changes))
     for path, value in changes:
-        section, _, option = path.partition(".")
-        if section == "training" and option in LENGTHS:
-            values["training"] = {key: was for key, was in values["training"].items() if key not in LENGTHS}
-        change = reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value)
-        values = overlay(values, change)
+        values = _over(values, reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value))
     for section, key in (("training", "rounds"), ("participation", "fraction")):
         if not isinstance(length := values[section].get(key), int | float | None):
             raise SpecError(f"{section}.{key}: got {shown(length)}, expected a number")
     if values["training"].get("rounds") is None:
         return values  # which is refused where it is parsed
+    # A paper's own change of rounds counts as it stands; a study's are synchronous rounds.
+    as_it_stands = not isinstance(params, StudyParams) and "training.rounds" in dict(changes)
     if algorithm.once:
         values = _at_once(values)
-    # A paper's own change of rounds counts as it stands; a study's are synchronous rounds.
-    elif params.equal_trainings and (
-        isinstance(params, StudyParams) or "training.rounds" not in dict(changes)
-    ):
+    elif params.equal_trainings and not as_it_stands:
         values["training"]["rounds"] = _equal_rounds(values)
     if params.measurements:
         values["evaluation"]["every"] = max(1, values["training"]["rounds"] // params.measurements)
     return values
+
+
+def _over(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay changes over a specification; steps and epochs exclude each other, so the later ones win."""
+    merged, training = overlay(values, changes), changes.get("training")
+    if isinstance(training, Mapping) and not LENGTHS.isdisjoint(training):
+        earlier = LENGTHS.difference(training)
+        merged["training"] = {key: value for key, value in merged["training"].items() if key not in earlier}
+    return merged
 
 
 def _named_first(changes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -73,12 +77,11 @@ def _named_first(changes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
     """Let all clients train in one round as long as each does on average in all rounds."""
-    training = dict(values["training"])
+    training = values["training"]
     times = training["rounds"] * values["participation"]["fraction"]
     lengths = [key for key in LENGTHS if key in training] or ["local_epochs"]
     longer = {key: _longer(training.get(key, 1), times) for key in lengths}
-    once = {"participation": {"fraction": 1.0}, "training": {**training, **longer, "rounds": 1}}
-    return {**values, **once}
+    return {**values, "participation": {"fraction": 1.0}, "training": {**training, **longer, "rounds": 1}}
 
 
 def _longer(length: Any, times: float) -> Any:
@@ -125,17 +128,6 @@ def _entry_options(params: PaperParams, algorithm: str, query: Query) -> dict[st
     return options
 
 
-def _training(layers: tuple[TrainingParams, ...]) -> dict[str, Any]:
-    """Lay training keys over one another; steps and epochs exclude each other, so the later one wins."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        given = layer.model_dump(exclude_none=True)
-        if not LENGTHS.isdisjoint(given):
-            merged = {key: value for key, value in merged.items() if key not in LENGTHS}
-        merged = overlay(merged, given)
-    return merged
-
-
 def _with_clients(partition: dict[str, Any], clients: int) -> dict[str, Any]:
     """Give a partition the regime's number of clients, unless its clients are all that the data name."""
     option = find("partition", partition["name"], "partition.name").options.model_fields.get("clients")
@@ -171,8 +163,7 @@ def place_of(params: PaperParams, query: Query, message: str) -> str:
 
 def _equal_rounds(values: Mapping[str, Any]) -> int:
     """Return how many of an algorithm's rounds are worth ``training.rounds`` synchronous ones."""
-    round_worth = worth(values)
-    synchronous = values["training"]["rounds"]
+    round_worth, synchronous = worth(values), values["training"]["rounds"]
     rounds = synchronous / round_worth
     if rounds.denominator > 1:
         raise SpecError(
