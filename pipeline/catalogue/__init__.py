@@ -10,6 +10,7 @@ is validated once for all its seeds.
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,16 +21,7 @@ from fedcore.spec import parse
 from pipeline.catalogue.params import STUDIES, ScaledParams, overlay
 from pipeline.catalogue.schema import StudyParams
 from pipeline.catalogue.specification import place_of, specification
-from pipeline.catalogue.targets import (
-    RESULTS,
-    Cell,
-    Paper,
-    PlannedPartition,
-    PlannedRun,
-    Query,
-    Sources,
-    Target,
-)
+from pipeline.catalogue.targets import Cell, Paper, PlannedPartition, PlannedRun, Query, Sources, Target
 
 WEIGHTS = {"mobilenetv2_head": "mobilenetv2"}
 WEIGHT_EDITIONS = ("full", "tflite")
@@ -56,9 +48,8 @@ class Catalogue:
         self.params = params
         for name in params.papers:
             if name not in papers:
-                raise SpecError(
-                    f"papers.{name}: no such paper{nearest(name, papers)}; known: {', '.join(papers)}"
-                )
+                hint = f"{nearest(name, papers)}; known: {', '.join(papers)}"
+                raise SpecError(f"papers.{name}: no such paper{hint}")
         self.papers: Mapping[str, Paper] = {name: papers[name] for name in params.papers}
         self._runs_by_query: dict[tuple[str, Query], tuple[PlannedRun, ...]] = {}
         self._planned: dict[str, Planned] = {}
@@ -73,8 +64,8 @@ class Catalogue:
     def named(self, report: str) -> tuple[str, str]:
         """Return paper and target of a report's path; without a paper, the primary one's."""
         path = Path(report)
-        paper = path.parent.name
-        return (paper if paper not in {"", "reports"} else self.params.primary), path.name.partition(".")[0]
+        paper = self.params.primary if path.parent.name in {"", "reports"} else path.parent.name
+        return paper, path.name.partition(".")[0]
 
     def names(self) -> list[str]:
         """Return all targets as ``<paper>/<target>``."""
@@ -154,19 +145,17 @@ class Catalogue:
         resolved = parsed.resolved()
         method = digest({key: value for key, value in resolved.items() if key != "seed"})[:8]
         division = digest({key: resolved[key] for key in ("data", "partition")})[:8]
-        scale = self.params.scale_of(paper)
-        partitions = f"{RESULTS}/{paper}/{scale}/partitions/{query.dataset}-{query.split}-{division}"
         runs = self._runs_by_query[paper, query] = tuple(
             PlannedRun(
                 paper=paper,
-                scale=scale,
+                scale=self.params.scale_of(paper),
                 setting=query.setting,
                 dataset=query.dataset,
                 algorithm=query.algorithm,
                 method=f"{query.algorithm}-{method}",
                 seed=seed,
                 spec=resolved | {"seed": seed},
-                partition=f"{partitions}/seed{seed}",
+                division=f"{query.dataset}-{query.split}-{division}",
                 recipe=parsed.recipe,
             )
             for seed in query.seeds or params.seeds
@@ -182,23 +171,21 @@ class Catalogue:
             groups: dict[str, list[PlannedRun]] = {}
             for run in needed["runs"].values():
                 groups.setdefault(run.group, []).append(run)
-            partitions = {
-                run.partition: _partition_of(run) for runs in needed.values() for run in runs.values()
-            }
+            all_runs = (run for runs in needed.values() for run in runs.values())
+            partitions = {run.partition: _partition_of(run) for run in all_runs}
             self._planned[paper] = Planned(needed["runs"], groups, partitions)
         return self._planned[paper]
 
     @cached_property
     def index(self) -> Mapping[str, PlannedRun]:
         """All runs of all papers by folder."""
-        return {folder: run for paper in self.papers for folder, run in self.planned(paper).runs.items()}
+        return dict(chain.from_iterable(self.planned(paper).runs.items() for paper in self.papers))
 
     @cached_property
     def partitions(self) -> Mapping[str, PlannedPartition]:
         """All partitions by folder."""
-        return {
-            folder: one for paper in self.papers for folder, one in self.planned(paper).partitions.items()
-        }
+        partitions = (self.planned(paper).partitions.items() for paper in self.papers)
+        return dict(chain.from_iterable(partitions))
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:

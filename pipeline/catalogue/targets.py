@@ -1,7 +1,7 @@
 """What a paper declares: its tables and figures, as questions to the catalogue, and the runs that answer."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,13 +30,10 @@ TEMPLATES = Path(__file__).parents[1] / "reports" / "templates"
 
 @dataclass(frozen=True)
 class Query:
-    """One setting and algorithm; the catalogue answers with a run for each seed.
+    """One setting and algorithm, by their keys in the paper's parameters; it gives a run for each seed.
 
-    Attributes:
-        regime, dataset, split, algorithm: keys of the paper's parameters.
-        changes: (dotted key of the specification, value) pairs, laid over the parameters last.
-        seeds: those that it asks for; the paper's where None.
-        place: the setting's name where ``chosen`` of the parameters has values for it.
+    ``changes`` are laid over the parameters last: pairs of a dotted key of the specification and its value.
+    ``seeds``: the paper's where None. ``place``: the setting's name where ``chosen`` has values for it.
     """
 
     regime: str
@@ -63,13 +60,10 @@ class Variation(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One training run.
+    """One training run, with its resolved specification and the parts of its algorithm.
 
-    Attributes:
-        method: the algorithm's name and the hash of the specification without its seed.
-        spec: the resolved specification.
-        partition: folder of the partition that it uses.
-        recipe: its algorithm's parts.
+    ``method``: the algorithm's name and the hash of the specification without its seed; ``division``: data
+    set, split and the hash of what decides on partitions.
     """
 
     paper: str
@@ -80,7 +74,7 @@ class PlannedRun:
     method: str
     seed: int
     spec: Mapping[str, Any]
-    partition: str
+    division: str
     recipe: Recipe = field(repr=False, compare=False)
 
     @cached_property
@@ -109,6 +103,11 @@ class PlannedRun:
     def group(self) -> str:
         """The folder that it shares with the other seeds."""
         return f"{RESULTS}/{self.paper}/{self.scale}/{self.setting}/{self.method}"
+
+    @cached_property
+    def partition(self) -> str:
+        """The folder of the partition that it uses."""
+        return f"{RESULTS}/{self.paper}/{self.scale}/partitions/{self.division}/seed{self.seed}"
 
     def order(self) -> dict[str, Any]:
         """Return the arguments of ``fedcore run-batch``."""
@@ -168,16 +167,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a target is built from.
+    """What a target is built from: declarations, the paper's parameters, and the runs of each (row, column).
 
-    Attributes:
-        target: its declaration.
-        declared: what its paper's folder declares.
-        params: the paper's parameters, at ``scale``.
-        cells: the runs of each (row, column).
-        root: the folder that holds results/.
-        earlier: its csv as another sitting made it, for runs that aren't here; None where all have to be.
-        layout: how it is printed.
+    ``root`` holds results/; ``earlier`` is its csv as another sitting made it, for runs that aren't here, and
+    None where all have to be.
     """
 
     paper: str
@@ -220,7 +213,7 @@ class Sources:
         """A hash of what it shows and of the code that makes it, for rerunning."""
         sorted_cells, known = sorted(self.cells.items()), plugins("algorithm")
         cells = [[*cell, [run.folder for run in runs]] for cell, runs in sorted_cells]
-        methods = (known[row] for row in sorted({row for (row, _), _ in sorted_cells}) if row in known)
+        methods = (known[row] for row in sorted({row for row, _ in self.cells}) if row in known)
         looks = [[method.label, *method.pen] for method in methods]
         code = codehash.of_code(type(self.target).__module__, self.declared.code)
         shown = self.declared.shown if self.declared.numbers is None else sha256_file(self.declared.numbers)
@@ -235,8 +228,8 @@ class Target(ABC):
     Attributes:
         title: what it shows, the caption's first sentence without its full stop.
         published: its name in the paper.
-        rows: label of each row by key, empty for one that is called as everywhere; the paper's algorithms
-            unless given.
+        rows: label of each row by key, empty for one that is called as everywhere, given the paper's
+            parameters; its algorithms unless given.
         columns: its columns, given the paper's parameters; none of a figure.
         queries: the runs of each (row, column), of one setting or of several, such as folds, given the
             paper's parameters; none of what follows from these alone.
@@ -252,7 +245,7 @@ class Target(ABC):
 
     title: str
     published: str
-    rows: Callable[[PaperParams], Mapping[str, str]] | None = None
+    rows: Callable[[PaperParams], Mapping[str, str]] = lambda params: dict.fromkeys(params.algorithms, "")
     columns: Callable[[PaperParams], tuple[Column, ...]] = lambda params: ()
     queries: Callable[[PaperParams], Asked] = lambda params: {}
     needs: Needs = "runs"
@@ -295,14 +288,9 @@ class Target(ABC):
 
         return replace(self, title=f"{self.title}{words}", queries=queries, **more)
 
-    def row_keys(self, params: PaperParams) -> Iterable[str]:
-        """Return the keys of its rows."""
-        return self.rows(params) if self.rows else params.algorithms
-
     def row_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what rows that are no algorithms are called in print."""
-        labels = self.rows(params) if self.rows else {}
-        return {row: label for row, label in labels.items() if label}
+        return {row: label for row, label in self.rows(params).items() if label}
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
         """Return what columns that are no data sets are called in print, each after its group."""
@@ -314,11 +302,10 @@ class Paper:
     """What a paper's folder declares, or a study's file.
 
     Attributes:
-        title: the paper's title.
         citation: authors, venue and year; a study's file.
         datasets: label of each data set in print.
         targets: tables and figures by the name they have in reports/.
-        numbers: the file of its published numbers, ``published.csv`` of its folder; None for a study.
+        numbers: the file of its published numbers; None for a study.
         code: the module whose code decides, beside the targets' own, what its reports show.
         shown: a hash of what else does.
     """

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import or_
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -48,19 +49,15 @@ class Readings(Drawing):
 
 @dataclass(frozen=True)
 class Space:
-    """The readings of a table: combinations of the alternatives of open points.
+    """The readings of a paper's table, its ``target``: combinations of the alternatives of open ``points``.
 
-    Attributes:
-        paper, target, table: the table and its name.
-        declared: what the paper's folder declares.
-        points: the open points.
-        section: how they are combined, and with which seeds.
+    ``numbers`` is the paper's published.csv; ``section`` says how they are combined, and with which seeds.
     """
 
     paper: str
     target: str
     table: Table
-    declared: Paper
+    numbers: Path | None
     points: Mapping[str, Point]
     section: ReadingsParams
 
@@ -69,11 +66,9 @@ class Space:
         tried = {key: point.tried for key, point in self.points.items()}
         code = tuple(tried[key].index(point.code) for key, point in self.points.items())
         first, counts = ((0,) * len(tried), code), tuple(map(len, tried.values()))
-        readings = {}
-        for levels in design(counts, self.section.most, first):
-            taken = {key: tried[key][level] for key, level in zip(tried, levels, strict=True)}
-            readings["-".join(map("_".join, taken.items()))] = taken
-        return readings
+        levels = design(counts, self.section.most, first)
+        readings = ({key: tried[key][at] for key, at in zip(tried, row, strict=True)} for row in levels)
+        return {"-".join(map("_".join, taken.items())): taken for taken in readings}
 
     def asked_of(self, params: PaperParams) -> dict[Cell, tuple[Query, ...]]:
         """Return the runs of each cell of the table that readings are asked for."""
@@ -112,8 +107,7 @@ class Space:
                 table = replace(table, measure=partial(accuracy_by, kind))
         splits = {cell: cell[1].partition("@") for cell in inputs.cells}
         cells = {(cell[0], part[0]): inputs.cells[cell] for cell, part in splits.items() if part[2] == name}
-        columns = table.columns(inputs.params)
-        frame = tidy(self.paper, self.target, table, cells, self.declared.numbers, columns)
+        frame = tidy(self.paper, self.target, table, cells, self.numbers, table.columns(inputs.params))
         return frame.assign(away=frame["difference"].abs() / frame["margin"])
 
 
@@ -131,7 +125,8 @@ def readings_targets(paper: str, declared: Paper, params: PaperParams) -> dict[s
             where = f"readings.{name}.of" if options.of else f"readings.{name}"
             raise SpecError(f"{where}: expected a table of numbers{suggestion(of, tables)}")
         _refuse_unknown(name, options, table, known, params)
-        space = Space(paper, of, table, declared, {key: known[key] for key in options.points}, options)
+        taken = {key: known[key] for key in options.points}
+        space = Space(paper, of, table, declared.numbers, taken, options)
         try:
             unknown = next(space.unknown_changes(params), None)
         except SpecError:
@@ -162,7 +157,7 @@ def _refuse_unknown(
             raise SpecError(f"readings.{name}.points: '{key}' has one reading that can run: {reason}")
         if table.measure and any(alternative.measure for alternative in known[key].alternatives.values()):
             raise SpecError(f"readings.{name}.points: '{key}' is a measure, and the table has its own")
-    known_keys = {"rows": table.row_keys(params), "columns": [column.key for column in table.columns(params)]}
+    known_keys = {"rows": table.rows(params), "columns": [column.key for column in table.columns(params)]}
     for field, keys in known_keys.items():
         if strange := [key for key in getattr(options, field) if key not in keys]:
             raise SpecError(f"readings.{name}.{field}: no '{strange[0]}'{suggestion(strange[0], keys)}")

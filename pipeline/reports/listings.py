@@ -35,7 +35,7 @@ class Listing(Target):
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
         params = sources.params
-        cells = product(self.row_keys(params), (column.key for column in self.columns(params)))
+        cells = product(self.rows(params), (column.key for column in self.columns(params)))
         words = {cell: self.word(params, *cell) for cell in cells}
         published = published_cells(sources.declared.numbers, sources.name)
         known = {key: cell.mean for key, cell in published.items()}

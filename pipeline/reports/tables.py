@@ -104,7 +104,7 @@ class Table(Target):
 
     def cells(self, params: PaperParams) -> Mapping[Cell, tuple[Query, ...]]:
         """Return the queries of each (row, column), in reading order."""
-        keys = product(self.row_keys(params), (c.key for c in self.columns(params)))
+        keys = product(self.rows(params), (c.key for c in self.columns(params)))
         queries = {cell: (self.query(*cell),) if self.query else () for cell in keys}
         return super().cells(params) or queries
 

@@ -119,7 +119,7 @@ def test_tables_board_and_site_give_one_verdict(
         "m",
         0,
         {"variant": "paper", **PLUGGED},
-        "p/seed0",
+        "p",
         recipe=example("fedavg"),
     )
     (tmp_path / run.folder).mkdir(parents=True)

@@ -90,7 +90,6 @@ def test_the_nearest_candidate_is_bold_and_the_distance_is_that_from_the_printed
     assert away.to_dict() == pytest.approx(distances), "and what did not run is no distance away"
 
     params = made.params.papers["comfed"]
-    assert table.rows is not None
     laid = arrange(frame, table, table.columns(params), papers()["comfed"], table.rows(params))
     best = [label for label, cells in laid.rows if cells[-1].best]
     assert best == ([nearest] if nearest else []), "one candidate alone is the nearest of nothing"

@@ -264,9 +264,9 @@ def write_partition(folder: Path, statistics: Mapping[str, Any]) -> None:
 def found(tmp_path: Path, counts: Mapping[str, list[list[int]] | None]) -> Inputs:
     demo = catalogue("demo")
     cells = demo.cells("radfed", "partition")
-    placed = {(stage, key): (replace(runs[0], partition=stage),) for (stage, key), runs in cells.items()}
-    for stage, label_counts in counts.items():
-        write_partition(tmp_path / stage, {"label_counts": label_counts, "c_score": 0.5})
+    placed = {(stage, key): (replace(runs[0], division=stage),) for (stage, key), runs in cells.items()}
+    for (stage, _), (run,) in placed.items():
+        write_partition(tmp_path / run.partition, {"label_counts": counts[stage], "c_score": 0.5})
     return Inputs(demo.params.papers["radfed"], read(placed, tmp_path))
 
 
@@ -280,7 +280,7 @@ def test_a_partition_is_drawn_with_the_largest_client_first(tmp_path: Path) -> N
 
 
 def test_statistics_without_labels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"before/stats\.json: expected 'label_counts'"):
+    with pytest.raises(DataError, match=r"before/seed0/stats\.json: expected 'label_counts'"):
         example.draw(found(tmp_path, {"before": None, "after": None}))
 
 

@@ -233,7 +233,7 @@ def test_the_choice_is_the_best_on_validation_clients(tmp_path: Path, demo: Cata
             finish(run, tmp_path, **scores)
     frame = tidy("radfed", "grid_radfed", table, read(cells, tmp_path), published("radfed"))
     params = demo.params.papers["radfed"]
-    labels = table.rows(params) if table.rows else {}
+    labels = table.rows(params)
     grid = arrange(frame, table, table.columns(params), demo.papers["radfed"], labels)
     assert grid.corner == "Candidate"
     assert "Chosen: S = 8 (COVCLS-G); S = 8 (COVFEAT-G); S = 8 (MNIST-1); " in grid.caption.text

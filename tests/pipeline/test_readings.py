@@ -690,7 +690,9 @@ def test_a_reading_may_take_another_number_of_its_runs(tmp_path: Path) -> None:
     table = about.targets["table2"]
     assert isinstance(table, Table)
     scores = point("last", None, last={"measure": "last"}, mean={"measure": "mean_of_last_five"})
-    space = Space("fedomw", "table2", table, about, {"score": scores}, ReadingsParams(points=("score",)))
+    space = Space(
+        "fedomw", "table2", table, about.numbers, {"score": scores}, ReadingsParams(points=("score",))
+    )
     cells = {
         (row, column): [run for query in queries for run in catalogue.runs("fedomw", query)]
         for (row, column), queries in space.cells(params).items()

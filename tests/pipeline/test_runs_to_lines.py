@@ -57,7 +57,7 @@ def run(row: str, seed: int, scale: str = "paper", *, fold: str = "p-0", **spec:
         method=f"{row}-00000000",
         seed=seed,
         spec={"row": row, "seed": seed, "variant": "paper", **PLUGGED, **spec},
-        partition=f"results/toy/{scale}/partitions/{fold}/seed{seed}",
+        division=fold,
         recipe=example("fedavg"),
     )
 

@@ -47,7 +47,7 @@ def run(row: str, column: str, seed: int, scale: str = "demo", variant: str = "p
         method=f"{row}-00000000",
         seed=seed,
         spec=spec,
-        partition=f"results/toy/{scale}/partitions/mnist-{column}-0/seed{seed}",
+        division=f"mnist-{column}-0",
         recipe=example("fedavg"),
     )
 
