@@ -227,31 +227,30 @@ class Between(Check):
 
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cell, and those that it is compared with."""
-        row, column = self._cell(part)
-        columns = self.columns if self.largest else (column,)
+        row, columns = self._cells(part)
         return tuple(dict.fromkeys(cell for column in columns for cell in self._compared(row, column)))
 
     def _compared(self, row: str, column: str) -> list[Cell]:
         others = [(name, column) for name in (self.minus, *(self.ranked or ())) if name]
         return [(row, column), *others, (self.over or row, self.over_column or column)]
 
-    def _cell(self, part: str) -> Cell:
+    def _cells(self, part: str) -> tuple[str, tuple[str, ...]]:
+        """Return the row and the columns that a part is about."""
         row, _, column = part.rpartition(" ")
-        return row or self.row[0], column
+        return row or self.row[0], self.columns if self.largest else (column,)
 
     def _known(self, name: str, means: Means) -> Self | None:
-        row, _ = self._cell(name)
-        columns = tuple(key for key in self.columns if {*self._compared(row, key)} <= means.keys())
+        row, columns = self._cells(name)
+        columns = tuple(key for key in columns if {*self._compared(row, key)} <= means.keys())
         if not (self.largest and columns and self.at_most is not None):
             return None
         return self.model_copy(update={"columns": columns, "at_least": None})
 
     def _part(self, name: str, means: Means) -> tuple[bool | None, str]:
-        row, column = self._cell(name)
-        keys = self.columns if self.largest else (column,)
-        values = {key: self._value((row, key), means) for key in keys}
+        row, columns = self._cells(name)
+        values = {column: self._value((row, column), means) for column in columns}
         top = max(values, key=values.__getitem__)
-        text = f"{name.removesuffix(column)}{top} {_short(values[top])}"
+        text = f"{row + ' ' if len(self.row) > 1 else ''}{top} {_short(values[top])}"
         if any(map(math.isnan, values.values())):
             return None, text
         high_enough = self.at_least is None or values[top] >= self.at_least - ROUNDING

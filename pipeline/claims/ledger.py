@@ -178,25 +178,26 @@ def cells_of(report: DataFrame) -> Lines:
     exact = (Decimal(f"{number:.15g}").normalize().as_tuple().exponent for number in published)
     decimals = max((max(0, -int(exponent)) for exponent in exact), default=None)
     cells: dict[Cell, Mapping[Any, Any]] = {}
-    curves: dict[Cell, dict[int, float]] = {}
+    curves: dict[str, dict[str, dict[int, float]]] = {}
     for line in report.assign(decimals=decimals).to_dict("records"):
         row, column, at_round = str(line["row"]), str(line["column"]), line.get("round")
-        names = [column] if pd.isna(at_round) else [f"{column}@{int(at_round)}", f"{column}@last"]
-        cells |= {(row, name): line for name in names}
-        if not pd.isna(at_round):
-            curves.setdefault((row, column), {})[int(at_round)] = line["mean"]
-    ends = {name: max(max(curves[key]) for key in curves if key[1] == name) for _, name in curves}
-    whole = {key: curve for key, curve in curves.items() if max(curve) == ends[key[1]]}
-    shared = {name: set.intersection(*({*whole[key]} for key in whole if key[1] == name)) for name in ends}
-    for (row, column), curve in curves.items():
-        last = cells[row, f"{column}@last"]
-        series = pd.Series({at: mean for at, mean in curve.items() if at in shared[column]}, dtype=float)
-        means = {"last": last["mean"]}
-        for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * ends[column]])):
-            for word, summary in SUMMARIES.items():
-                means[prefix + word] = summary(part) if len(part) else math.nan
-        numbers = means if (row, column) in whole else dict.fromkeys(means, math.nan)
-        cells |= {(row, f"{column}@{word}"): {**last, "mean": mean} for word, mean in numbers.items()}
+        if pd.isna(at_round):
+            cells[row, column] = line
+        else:
+            cells |= {(row, f"{column}@{at}"): line for at in (int(at_round), "last")}
+            curves.setdefault(column, {}).setdefault(row, {})[int(at_round)] = line["mean"]
+    for column, by_row in curves.items():
+        end = max(map(max, by_row.values()))
+        whole = {row: curve for row, curve in by_row.items() if max(curve) == end}
+        shared = set.intersection(*map(set, whole.values()))
+        for row, curve in by_row.items():
+            last = cells[row, f"{column}@last"]
+            series = pd.Series({at: mean for at, mean in curve.items() if at in shared}, dtype=float)
+            means = {"last": last["mean"] if row in whole else math.nan}
+            for prefix, part in (("", series), ("late-", series[4 * series.index > 3 * end])):
+                for word, summary in SUMMARIES.items():
+                    means[prefix + word] = summary(part) if row in whole and len(part) else math.nan
+            cells |= {(row, f"{column}@{word}"): {**last, "mean": mean} for word, mean in means.items()}
     return cells
 
 

@@ -43,11 +43,6 @@ class Alternative(Options):
     changes: dict[str, Any] | None = None
     measure: Measure | None = None
 
-    @property
-    def runs(self) -> bool:
-        """Whether runs can follow it."""
-        return self.changes is not None or self.measure is not None
-
 
 class Point(Options):
     """Something that a paper leaves open.
@@ -83,8 +78,8 @@ class Point(Options):
     @property
     def tried(self) -> tuple[str, ...]:
         """The alternatives that can run, this project's first."""
-        first = {self.paper: None, **dict.fromkeys(self.alternatives)}
-        return tuple(name for name in first if self.alternatives[name].runs)
+        can = {name for name, way in self.alternatives.items() if (way.changes, way.measure) != (None, None)}
+        return tuple(name for name in dict.fromkeys((self.paper, *self.alternatives)) if name in can)
 
     @property
     def code(self) -> str:
