@@ -12,26 +12,26 @@ Row = tuple[int, ...]
 
 
 @cache
-def design(levels: Row, most: int, first: tuple[Row, ...] = ()) -> tuple[Row, ...]:
+def design(levels: Row, most: int, first: tuple[Row, ...]) -> tuple[Row, ...]:
     """Return combinations of the levels of several points, of which each has ``levels[i]``.
 
     All of them if there are at most ``most``. Otherwise as few as a greedy search finds that hold each pair
     of levels of two points. ``first`` come first; the same arguments give the same combinations.
     """
-    rows, chosen = tuple(product(*map(range, levels))), dict.fromkeys(first)
     if prod(levels) <= most:
-        return tuple(chosen | dict.fromkeys(rows))
-    uncovered = set().union(*map(_pairs, rows)).difference(*map(_pairs, chosen))
-    while uncovered:
-        best = max(rows, key=lambda row: len(uncovered & _pairs(row)))
-        chosen[best] = None
-        uncovered -= _pairs(best)
+        return tuple(dict.fromkeys((*first, *product(*map(range, levels)))))
+    axes = np.ogrid[tuple(map(slice, levels))]
+    pairs = combinations(range(len(levels)), 2)
+    uncovered = {(i, j): np.ones((levels[i], levels[j]), bool) for i, j in pairs}
+    chosen = [*dict.fromkeys(first)]
+    for row in chosen:  # which grow until each pair is covered
+        gains = np.zeros(levels, np.int16)
+        for (i, j), still in uncovered.items():
+            still[row[i], row[j]] = False
+            gains += still[axes[i], axes[j]]
+        if row == chosen[-1] and gains.any():
+            chosen.append(tuple(map(int, np.unravel_index(np.argmax(gains), levels))))
     return tuple(chosen)
-
-
-@cache
-def _pairs(row: Row) -> frozenset[tuple[tuple[int, int], ...]]:
-    return frozenset(combinations(enumerate(row), 2))
 
 
 def parameters(rows: NDArray[Any]) -> int:

@@ -294,6 +294,14 @@ def test_a_design_is_full_or_holds_each_pair_of_levels() -> None:
         assert {(row[i], row[j]) for row in rows} == {*product(range(levels[i]), range(levels[j]))}
 
 
+def test_a_design_of_many_points_is_found_in_a_moment() -> None:
+    levels = (3, 2) * 7
+    rows = design(levels, 32, ((0,) * 14, (1,) * 14))
+    assert len(rows) < 32
+    for i, j in combinations(range(14), 2):
+        assert {(row[i], row[j]) for row in rows} == {*product(range(levels[i]), range(levels[j]))}
+
+
 def test_shares_of_a_full_design_are_the_main_effects_of_an_analysis_of_variance() -> None:
     rows = np.array([*product("ab", "xyz")])
     # 4 and 0 by the first point, 0, 3 and 6 by the second: sums of squares 6 * 4 and 4 * 9, which is all.
