@@ -45,10 +45,12 @@ def specification(params: PaperParams, query: Query) -> dict[str, Any]:
     changes = (*_named_first(_chosen(params, query)), *_named_first(query.changes))
     for path, value in changes:
         values = _over(values, reduce(lambda inner, key: {key: inner}, reversed(path.split(".")), value))
-    for section, key in (("training", "rounds"), ("participation", "fraction")):
-        if not isinstance(length := values[section].get(key), int | float | None):
+    for section, key in (("training", "rounds"), ("participation", "fraction"), ("evaluation", "every")):
+        if not isinstance(part := values[section], Mapping):
+            raise SpecError(f"{section}: got {shown(part)}, expected keys and values")
+        if not isinstance(length := part.get(key), int | float | None):
             raise SpecError(f"{section}.{key}: got {shown(length)}, expected a number")
-    if values["training"].get("rounds") is None:
+    if None in (values["training"].get("rounds"), values["participation"].get("fraction")):
         return values  # which is refused where it is parsed
     # A paper's own change of rounds counts as it stands; a study's are synchronous rounds.
     as_it_stands = not isinstance(params, StudyParams) and "training.rounds" in dict(changes)

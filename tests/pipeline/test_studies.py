@@ -291,6 +291,18 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             f"{FILE}: chosen.0.of: got 'fedporx', which is not defined",
         ),
         (
+            {"chosen": [{"at": "mnist-sim", "values": {"training": 5}, "source": "x"}]},
+            f"{FILE}: training: got 5, expected keys and values",
+        ),
+        (
+            {"chosen": [{"at": "mnist-sim", "values": {"evaluation": 4}, "source": "x"}], "measurements": 3},
+            f"{FILE}: evaluation: got 4, expected keys and values",
+        ),
+        (
+            {"grid": {"participation.fraction": [None]}, "algorithms": {"fedavg": {"once": True}}},
+            f"{FILE}: participation.fraction: got None, expected a number",
+        ),
+        (
             {"algorithms": {"fedprox": {"grid": {"algorithm.mu": [[[3, 4]]]}}}},
             f"{FILE}: algorithm.mu: got ((3, 4),), expected a number",
         ),
