@@ -199,7 +199,7 @@ def _of(side: tuple[str, ...], params: StudyParams) -> tuple[dict[str, Any], dic
 
 
 def _side(case: Mapping[str, Any]) -> tuple[str, ...]:
-    return ROWS if next(iter(case)).partition(".")[0] in ROWS else COLUMNS
+    return ROWS if next(iter(case), "").partition(".")[0] in ROWS else COLUMNS
 
 
 def frozen(key: str, value: Any) -> Any:

@@ -241,6 +241,7 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             {"variants": {"both": {"training.lr": 1.0, "partition.similarity": 0.0}}},
             f"{FILE}: variants.both: got training.lr, partition.similarity, expected keys of rows",
         ),
+        ({"variants": {"none": {}}}, f"{FILE}: variants.none: got no key, expected keys of rows"),
         (
             {"algorithms": {"fedprox": {"grid": {"partition.similarity": [0.0]}}}},
             f"{FILE}: algorithms.fedprox.grid.partition.similarity: expected a key of a specification in "
