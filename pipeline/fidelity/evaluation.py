@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedcore.base.errors import DataError
 from fedcore.base.files import read_object, sha256_file
@@ -20,14 +20,13 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.reference import HASHES, history
 from pipeline.reports import REPORTS
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, add_histories, filled, read_histories, read_runs
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, Line, add_histories, lines_of, read_histories
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
 RESERVE = 0.05  # of the time, for the reports
 SLOWEST = 1.3  # times as long as the runs so far: a cell that may take that long still has to fit
 SAME, CLOSE, OTHER = "the same bytes", "the same numbers", "other numbers"
-KeptLine = Mapping[str, Any]
 
 
 class Unit(NamedTuple):
@@ -38,7 +37,7 @@ class Unit(NamedTuple):
     row: str
     column: str
     runs: Sequence[PlannedRun]
-    kept: Sequence[KeptLine]
+    kept: Sequence[Line]
 
     @property
     def seconds(self) -> float:
@@ -54,13 +53,10 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Recheck:
-    """A cell or figure that was made again.
+    """A cell or figure that was made again, in so many seconds.
 
-    Attributes:
-        unit: what was checked.
-        outcomes: of each run: ``SAME``, ``CLOSE`` or ``OTHER``.
-        largest: the largest relative difference of a run's last measurements.
-        seconds: how long it took.
+    ``outcomes`` says of each run ``SAME``, ``CLOSE`` or ``OTHER``; ``largest`` is the largest relative
+    difference of a run's last measurements.
     """
 
     unit: Unit
@@ -79,12 +75,10 @@ class Evaluation:
     """What was checked, and what is left.
 
     Attributes:
-        checks: the cells and figures that were made again.
         rebuilt: whether a report, made of the new runs where there are any, is the kept one.
         absent: why data could not be had, by data set.
         left: runs and seconds on this machine that are left of each paper.
         least: of each paper, the minutes from which on its quickest cell or figure is taken.
-        interrupted: whether it ended before its time.
     """
 
     checks: list[Recheck] = field(default_factory=list)
@@ -100,10 +94,7 @@ Note = Callable[[Recheck | str], None]
 
 @dataclass
 class Pace:
-    """How long runs take: ``until`` is when the last has to end, ``kept`` and ``here`` sum up those so far.
-
-    Of these, ``kept`` is how long they took when they were kept, and ``here`` how long on this machine.
-    """
+    """When the last run has to end, and how long those so far took: when they were ``kept``, and ``here``."""
 
     until: float
     kept: float = 0.0
@@ -113,15 +104,6 @@ class Pace:
     def slower(self) -> float:
         """How many times as long runs take here."""
         return self.here / max(self.kept, 1e-9) if self.here else 1.0
-
-    def fits(self, kept: float) -> bool:
-        """Whether runs of so many kept seconds are sure to end in time."""
-        return time.monotonic() + SLOWEST * self.slower * kept <= self.until
-
-    def add(self, kept: float, here: float) -> None:
-        """Count the seconds of runs that were made again."""
-        self.kept += kept
-        self.here += here
 
 
 def evaluate(
@@ -143,22 +125,19 @@ def evaluate(
 
     Args:
         catalogue: at the scale that is kept, with the editions of data that were taken.
-        papers: those whose results are checked.
         seconds: how long it may take.
         root: an empty folder for results/ and the rebuilt reports.
         settings: where data come from, and on what to compute.
-        seed: of the choice of cells.
         note: is called with each check, and with why data are not to be had.
-        folder: the kept results.
         fill: make cells and figures whose runs lack a kept history, the quickest first, and keep the
-            histories of runs that agree, at once.
+            histories of runs that agree.
     """
     evaluation, pace = Evaluation(), Pace(time.monotonic() + (1 - RESERVE) * seconds)
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}
     every = [*units(catalogue, kept, folder)]
     every = without_history(every, folder) if fill else every
-    for unit in sorted(every, key=lambda unit: unit.seconds):
-        evaluation.least.setdefault(unit.paper, math.ceil(unit.seconds / LARGEST / 60))
+    slowest_first = sorted(every, key=lambda unit: -unit.seconds)
+    evaluation.least = {unit.paper: math.ceil(unit.seconds / LARGEST / 60) for unit in slowest_first}
     fitting = [unit for unit in every if unit.seconds <= LARGEST * seconds]
     todo = fitting if fill else in_turn(fitting, seed)
     try:
@@ -178,11 +157,12 @@ def evaluate(
 def _checks(
     todo: Iterable[Unit], pace: Pace, root: Path, settings: Settings, absent: dict[str, str], note: Note
 ) -> Iterator[Recheck]:
-    """Make units again, those that fit, and note why data are ``absent``, whose units are left out then."""
+    """Make units again that are sure to end in time, but for those whose data are ``absent``; note why."""
     for unit in todo:
         lacking = unit.lacking(root)
         length = sum(line_seconds for _, line_seconds in lacking)
-        if not pace.fits(length) or any(data in absent for data, _ in lacking):
+        too_long = time.monotonic() + SLOWEST * pace.slower * length > pace.until
+        if too_long or any(data in absent for data, _ in lacking):
             continue
         try:
             check = again(unit, root, settings)
@@ -192,22 +172,21 @@ def _checks(
             note(f"{data}: {error}")
             continue
         if lacking:
-            pace.add(length, check.seconds)
+            pace.kept, pace.here = pace.kept + length, pace.here + check.seconds
         yield check
 
 
-def _left(runs: Mapping[str, KeptLine], root: Path, slower: float) -> tuple[int, float]:
+def _left(runs: Mapping[str, Line], root: Path, slower: float) -> tuple[int, float]:
     rest = [line["seconds"] for name, line in runs.items() if not (root / name / SUMMARY).exists()]
     return len(rest), sum(rest) * slower
 
 
-def kept_runs(path: Path, device: str) -> dict[str, KeptLine]:
+def kept_runs(path: Path, device: str) -> dict[str, Line]:
     """Return a paper's kept runs by folder, those that a device like this one made; none if it has none."""
-    lines = read_runs(path).set_index("run").to_dict("index")
-    return {str(run): line for run, line in lines.items() if filled(line).get("device", device) == device}  # type: ignore[misc]
+    return {run: line for run, line in lines_of(path).items() if line.get("device", device) == device}
 
 
-def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, KeptLine]], folder: Path) -> Iterator[Unit]:
+def units(catalogue: Catalogue, kept: Mapping[str, Mapping[str, Line]], folder: Path) -> Iterator[Unit]:
     """Yield the cells of kept tables, and the kept figures, whose runs are all kept as they are asked for."""
     for paper, name, target in catalogue.targets():
         if not kept.get(paper) or not (folder / paper / f"{name}.csv").exists() or target.needs != "runs":
@@ -268,13 +247,13 @@ def again(unit: Unit, root: Path, settings: Settings) -> Recheck:
     return Recheck(unit, outcomes, max(differences), time.monotonic() - began)
 
 
-def compare(folder: Path, line: KeptLine) -> tuple[str, float]:
+def compare(folder: Path, line: Line) -> tuple[str, float]:
     """Return how a run's files agree with what is kept of it, and their largest relative difference."""
     summary = read_object(folder / SUMMARY)
     if any(summary[name] != line[name] for name in HASHES) or summary["status"] != line["status"]:
         return OTHER, math.inf
     final = (summary["final"] or {}).items()
-    largest = max((_apart(value, line[key]) for key, value in final), default=0.0)
+    largest = max((_apart(value, line.get(key, math.nan)) for key, value in final), default=0.0)
     hashes = [sha256_file(folder / SUMMARY), sha256_file(folder / HISTORY)]
     same = not largest and hashes == [line["summary_sha256"], line["history_sha256"]]
     return SAME if same else CLOSE if largest <= TOLERANCE else OTHER, largest
