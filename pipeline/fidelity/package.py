@@ -23,11 +23,10 @@ def package(folder: Path) -> dict[str, Any]:
 
     It raises DataError if neither columns.yaml nor an open point of its paper explains a file's column.
     """
-    columns = core_yaml.read(COLUMNS, "columns")
     paths = sorted(path for name in ("*.csv", RUNS, HISTORIES) for path in folder.rglob(name))
     fields = {
         name: {"name": name, "type": kind, "description": text}
-        for kind, texts in columns.items()
+        for kind, texts in core_yaml.read(COLUMNS, "columns").items()
         for name, text in texts.items()
     }
     return {

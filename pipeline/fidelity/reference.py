@@ -59,36 +59,34 @@ def keep(catalogue: Catalogue, names: Iterable[str], root: Path = Path(), folder
             ended = [run for run in ended if RunFacts(run, root, kept_folder).has_history]
         if not partitions:
             refuse_changed(ended, root)
-            present = ((run.folder, run) for run in ended if (root / run.folder / SUMMARY).exists())
-            runs.setdefault(paper, {}).update(present)
+            for run in ended:
+                if (root / run.folder / SUMMARY).exists():
+                    runs.setdefault(paper, {})[run.folder] = run
         try:
-            if reason := _lacking(sources, {run.folder for run in ended}):
-                left[name] = reason
-            else:
-                written += _report(sources, folder)
+            _refuse_lacking(sources, {run.folder for run in ended})
+            written += _report(sources, folder)
         except DataError as error:
             left[name] = str(error)
-    for paper, paper_runs in runs.items():
-        if paper_runs:
-            lines = pd.DataFrame([line(run, root) for run in paper_runs.values()])
-            written.append(add_runs(lines, folder / paper / RUNS))
-            histories = [history(name, root / name) for name in paper_runs]
-            written.append(add_histories(histories, folder / paper / HISTORIES))
+    for paper, by_folder in runs.items():
+        lines = pd.DataFrame([line(run, root) for run in by_folder.values()])
+        histories = [history(name, root / name) for name in by_folder]
+        written.append(add_runs(lines, folder / paper / RUNS))
+        written.append(add_histories(histories, folder / paper / HISTORIES))
     return Kept(tuple(written), left)
 
 
-def _lacking(sources: Sources, folders: set[str]) -> str:
+def _refuse_lacking(sources: Sources, folders: set[str]) -> None:
+    """Refuse a report of which too few runs, with these folders, have ended: raise DataError."""
     cells, kind = sources.cells, sources.target.kind
     if not sources.target.kept:
-        return "holds no measurement"
+        raise DataError("holds no measurement")
     if sources.runs and not folders:
-        return "no run of it was made"
+        raise DataError("no run of it was made")
     bare = sum(folders.isdisjoint(run.folder for run in runs) for runs in cells.values())
     if kind == "curves" and bare:
-        return f"{bare} of {len(cells)} curves have no run"
-    if kind == "drawing" and any(run.folder not in folders for run in sources.runs):
-        return f"a figure needs all of its {len(sources.runs)} runs, {len(folders)} are here"
-    return ""
+        raise DataError(f"{bare} of {len(cells)} curves have no run")
+    if kind == "drawing" and len(folders) < len(sources.runs):
+        raise DataError(f"a figure needs all of its {len(sources.runs)} runs, {len(folders)} are here")
 
 
 def _report(sources: Sources, folder: Path) -> list[Path]:
@@ -100,7 +98,7 @@ def _report(sources: Sources, folder: Path) -> list[Path]:
         texts = {form: outputs[form].read_text(encoding="utf-8") for form in target.kept}
     paths = target.paths(folder / sources.paper, sources.name)
     kept = {form: path.read_text(encoding="utf-8") for form in texts if (path := paths[form]).exists()}
-    if kept.keys() == texts.keys() and all(_lasting(kept, form) == _lasting(texts, form) for form in kept):
+    if _lasting(kept) == _lasting(texts):
         return []
     if "csv" in kept and (target.drawn or target.needs == "partitions"):  # other tables keep numbers on
         before, now = pd.concat(map(_counts, (kept["csv"], texts["csv"])), axis=1, join="inner").to_numpy().T
@@ -118,8 +116,8 @@ def _counts(text: str) -> DataFrame:
     return pd.read_csv(StringIO(text)).reindex(columns=[*cell, "n"]).groupby(cell).sum()
 
 
-def _lasting(texts: Mapping[str, str], form: str) -> str:
-    return "" if form == "svg" else COMMIT.sub("", texts[form])
+def _lasting(texts: Mapping[str, str]) -> dict[str, str]:
+    return {form: "" if form == "svg" else COMMIT.sub("", text) for form, text in texts.items()}
 
 
 def kept_specs(paper: str, target: str, folder: Path = REFERENCE) -> frozenset[str]:
@@ -168,9 +166,8 @@ def history(run: str, folder: Path) -> DataFrame:
 
 def contents(folder: Path) -> str:
     """Return what a reference holds as Markdown: its reports, and each paper's runs and hours."""
-    tables = [path for path in sorted(folder.rglob("*.csv")) if path.parent != folder]
     runs = [_paper_line(path, folder) for path in sorted(folder.rglob(RUNS))]
-    reports = [_report_line(path, folder) for path in tables]
+    reports = [_report_line(path, folder) for path in sorted(folder.glob("*/**/*.csv"))]
     headings = ("Paper", "Runs:", "On a GPU:", "CPU hours:", "Days")
     return "\n".join((md_table(headings, runs), md_table(("Report", "Numbers:", "Of:"), reports)))
 

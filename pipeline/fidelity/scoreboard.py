@@ -34,19 +34,14 @@ CELLS = {
     "part_of_data": "On a part of the data",
     "mean_difference": "Mean absolute difference",
 }
-STATUSES = {
-    "reproduced": "Reproduced",
-    "not_reproduced": "Not reproduced",
-    "held_by_a_test": "Held by a test",
-    "untested": "Untested",
-}
+STATUSES = ("reproduced", "not reproduced", "held by a test", "untested")
 ORDER = {
     "columns": "Columns compared",
     "same_best": "Same best method",
     "same_order": "Same order",
     "statements": "Statements",
     "claims": "Claims",
-    **STATUSES,
+    **{status.replace(" ", "_"): status.capitalize() for status in STATUSES},
 }
 NAMES = {"paper": "text", **READINGS}
 PICTURE, CLAIMS = "agreement", "claims_by_reading"
@@ -82,11 +77,7 @@ EXPLAINED = (
 
 
 def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
-    """Count what agrees, from reports at paper scale.
-
-    Args:
-        folder: holds ``<paper>/<target>.csv``.
-        names: the papers; all by default.
+    """Count what agrees in ``<folder>/<paper>/<target>.csv`` of runs at paper scale, of some or all papers.
 
     Returns:
         A line per paper and reading with columns as in ``KEYS``, ``CELLS`` and ``ORDER``. ``measured``:
@@ -100,7 +91,7 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     It raises as ``board.read`` does.
     """
     board = board_of(REPRODUCTION, folder)
-    lines = [_line(board, name, reading, folder) for name in names or papers() for reading in NAMES]
+    lines = (_line(board, name, reading, folder) for name in names or papers() for reading in NAMES)
     frame = pd.DataFrame(lines)
     begun = frame[["measured", "in_part", "part_of_data"]].sum(axis=1) > 0
     return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
@@ -130,7 +121,7 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
         "same_order": sum(bool((group["tau"] >= SAME).all()) for group in columns),
         "statements": verdicts["statement"].nunique(),
         "claims": len(verdicts),
-        **{name: int((verdicts["verdict"] == name.replace("_", " ")).sum()) for name in STATUSES},
+        **{name.replace(" ", "_"): int((verdicts["verdict"] == name).sum()) for name in STATUSES},
     }
 
 
@@ -223,18 +214,13 @@ def figure_of(measured: DataFrame) -> Figure:
 
 def write_picture(folder: Path) -> list[Path]:
     """Write the pictures into the folder of kept results, and their numbers beside them."""
-    written = []
-    for name, find, figure_of_frame in (
-        (PICTURE, points, figure_of),
-        (CLAIMS, claims_by_reading, figure_of_claims),
-    ):
+    shown = {PICTURE: (points, figure_of), CLAIMS: (claims_by_reading, figure_of_claims)}
+    for name, (find, draw) in shown.items():
         frame = find(folder)
-        numbers, picture = folder / f"{name}.csv", folder / f"{name}.svg"
-        write_text(numbers, frame.to_csv(index=False))
-        with atomic(picture) as handle, figures.styled(columns=2):
-            figures.save(figure_of_frame(frame), {"svg": handle})
-        written += [numbers, picture]
-    return written
+        write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+        with atomic(folder / f"{name}.svg") as handle, figures.styled(columns=2):
+            figures.save(draw(frame), {"svg": handle})
+    return [folder / f"{name}.{ending}" for name in shown for ending in ("csv", "svg")]
 
 
 def claims_by_reading(folder: Path, names: Iterable[str] = ()) -> DataFrame:
@@ -255,10 +241,9 @@ def claims_by_reading(folder: Path, names: Iterable[str] = ()) -> DataFrame:
         verdicts = pd.concat(frames)
         for claim, group in verdicts.groupby("id", sort=False):
             at_scale = group[group["scale"] == REPRODUCTION].set_index("reading")
-            named = at_scale["verdict"].map(HOLDS).dropna()
-            answers = combined.get(str(claim), {}) | named.to_dict()
-            if claim in combined:
-                answers = {name: answers[name] for name in combined[str(claim)]}
+            answers = at_scale["verdict"].map(HOLDS).dropna().to_dict()
+            if known := combined.get(str(claim)):
+                answers = {name: answers.get(name, holds) for name, holds in known.items()}
             share = round(float(pd.Series(answers, dtype=float).mean()), 6)
             lines.append((paper, claim, len(answers), share, _kind(len(answers), share, group)))
     return pd.DataFrame(lines, columns=["paper", "claim", "readings", "share", "kind"])
