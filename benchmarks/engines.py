@@ -15,7 +15,6 @@ loop is given the features, computed beforehand; fedcore computes them from the 
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 import os
 import statistics
@@ -27,14 +26,18 @@ from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 import numpy as np
 import torch
+import torch_models
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+from workloads import FEATURES
 
 from fedcore.execution.runner import Settings, prepare
 from fedcore.execution.simulation import merge, train
@@ -42,7 +45,6 @@ from fedcore.parts import Run, State
 from fedcore.spec import parse
 
 CLIENTS, COHORT, ROWS, EPOCHS, CLASSES, LR = 60, 10, 100, 2, 10, 0.05
-FEATURES = 2000
 MEMORY_ROWS = 1000
 Plain = Callable[[], None]
 
@@ -69,30 +71,10 @@ CASES = (
 )
 
 
-class ConvNet(nn.Module):
-    """The paper's CNN as one writes it in PyTorch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 32, 5, padding=2), nn.Conv2d(32, 64, 5, padding=2)
-        self.fc1, self.fc2 = nn.Linear(64 * 7 * 7, 512), nn.Linear(512, CLASSES)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for conv in (self.conv1, self.conv2):
-            x = nn.functional.max_pool2d(torch.relu(conv(x)), 2)
-        scores: torch.Tensor = self.fc2(torch.relu(self.fc1(x.flatten(1))))
-        return scores
-
-
 def module(case: Case) -> nn.Module:
-    """Return the case's model as a module."""
-    if case.model["name"] == "cnn":
-        return ConvNet()
-    if case.model["name"] == "rff_linear":
-        return nn.Linear(FEATURES, CLASSES, bias=False)
-    sizes = [784, 200, 200, CLASSES]
-    layers = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
-    return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    """Return the case's model as one writes it in PyTorch."""
+    work: Any = SimpleNamespace(model=case.model, inputs=case.shape, classes=CLASSES)
+    return torch_models.module(work)
 
 
 def arithmetic(case: Case) -> float:
