@@ -30,16 +30,13 @@ STUDY, STUDY_PAGE = "study.ipynb", "study.md"
 SHIM, HELPER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 EMPTY = re.compile(r"<th([^>]*)></th>")
 LOOKED_UP = (
-    *("api.md", "architecture.md", "decisions.md", "params.md", "peers.md", "readings.md", "reliability.md"),
-    *("reference/changelog.md", "reference/commands.md", "reference/papers.md", "reference/plugins.md"),
-    *("own-data.md", "reference/specification.md", "results.md"),
+    *("api", "architecture", "decisions", "own-data", "params", "peers", "readings", "reliability"),
+    "results",
+    *(f"reference/{name}" for name in ("changelog", "commands", "papers", "plugins", "specification")),
 )
-GUIDES = (
-    *("add-an-algorithm.md", "benchmark.md", "fidelity.md", "studies.md"),
-    *(f"evidence/{name}.md" for name in papers()),
-)
+GUIDES = ("add-an-algorithm", "benchmark", "fidelity", "studies", *(f"evidence/{name}" for name in papers()))
 # Pages of more than six screens of a phone, with how many of their sections stay open.
-FOLDED = {**dict.fromkeys(LOOKED_UP, 0), **dict.fromkeys(GUIDES, 1)}
+FOLDED = {f"{name}.md": count for names, count in ((LOOKED_UP, 0), (GUIDES, 1)) for name in names}
 LONG = 1200  # of a section's HTML
 SECTION = re.compile(r"(?s)(<h2[ >].*?</h2>(?:\s*<p>.*?</p>)?(?:\s*<p><img[^>]*></p>)?)(.*?)(?=<h2[ >]|\Z)")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
