@@ -51,7 +51,7 @@ def fidelity(scale: Scale = None, as_json: Json = False) -> None:
     comparison = board(catalogue.params.scale)
     beside = {*comparison.cells[["paper", "beside"]].itertuples(index=False, name=None)}
     names = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}
-    paths = write_board(comparison, names=names)
+    paths = write_board(comparison, names)
     parts = {name: getattr(comparison, name).to_dict("records") for name in ("cells", "tables", "claims")}
     show(as_json, {"scale": comparison.scale, **parts, "files": paths}, [f"wrote {path}" for path in paths])
 

@@ -1,6 +1,6 @@
 """The fidelity board for readers: one content, as a page of the site, as a page alone and as Markdown."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from pipeline.site.survey import Survey
 from pipeline.site.tables import LEVELS, distance
 
 Names = Mapping[tuple[str, str], Labels]
-NAMELESS: Names = {}
 
 
 def page(survey: Survey, root: Path) -> dict[str, Any]:
@@ -35,36 +34,24 @@ def page(survey: Survey, root: Path) -> dict[str, Any]:
     return content(Board(board.scale, *frames), names) | {"linked": [*names]}
 
 
-def write(board: Board, folder: Path = Path("reports"), names: Names = NAMELESS) -> tuple[Path, ...]:
-    """Write the board's files and return their paths; ``names`` as in ``content``."""
-    shown = content(board, names)
+def write(board: Board, names: Names, folder: Path = Path("reports")) -> tuple[Path, ...]:
+    """Write the board's files, its page without need of another one, and return their paths."""
+    inline = {name: Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("site.css", "site.js")}
+    shown = content(board, names) | {"inline": inline}
     texts = {
         "fidelity.csv": render.csv(board.cells.astype({"n": "Int64", "seeds": "Int64"})),
         "fidelity-claims.csv": render.csv(board.claims),
-        "fidelity.md": markdown(shown),
-        "fidelity.html": html(shown),
+        **{name: render.rendered(name, shown, TEMPLATES) for name in ("fidelity.md", "fidelity.html")},
     }
     for name, text in texts.items():
         write_text(folder / name, text)
     return tuple(folder / name for name in texts)
 
 
-def markdown(shown: Mapping[str, Any]) -> str:
-    """Return the summary, the tables' lines and the claims as Markdown."""
-    return render.rendered("fidelity.md", shown, TEMPLATES)
-
-
-def html(shown: Mapping[str, Any]) -> str:
-    """Return the whole board as a page that needs no other file."""
-    inline = {name: Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("site.css", "site.js")}
-    return render.rendered("fidelity.html", {**shown, "inline": inline}, TEMPLATES)
-
-
-def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
-    """Return what the board shows; without ``names``, printed labels of rows and columns by paper and table,
-    keys are shown.
-    """
+def content(board: Board, names: Names) -> dict[str, Any]:
+    """Return what the board shows; ``names`` are the printed labels of rows and columns, where known."""
     cells, tables = board.cells, board.tables.to_dict("records")
+    verdicts = sorted({*cells["verdict"], *board.claims["verdict"]})
     marks = [(kind, f"{mark} {kind.replace('-', ' ')}") for kind, mark, _ in LEVELS.values()]
     return {
         "linked": (),
@@ -78,17 +65,14 @@ def content(board: Board, names: Names = NAMELESS) -> dict[str, Any]:
         "tables": tables,
         "claims": {key: frame.to_dict("records") for key, frame in board.claims.groupby("paper", sort=False)},
         "cells": {
-            key: [
-                (name, [_cell(line, names) for line in lines.to_dict("records")])
-                for name, lines in frame.groupby("target", sort=False)
-            ]
-            for key, frame in cells.groupby("paper", sort=False)
+            key: [_cell(line, names) for line in frame.to_dict("records")]
+            for key, frame in cells.groupby(["paper", "target"], sort=False)
         },
         "rule": RULE,
         "confidence": f"{CONFIDENCE:.0%}",
         "choices": {
-            "table": ("Table", _choices(f"{line['paper']}/{line['target']}" for line in tables)),
-            "verdict": ("Verdict", _choices(sorted({*cells["verdict"], *board.claims["verdict"]}))),
+            "table": ("Table", [(name, name) for name in map("{paper}/{target}".format_map, tables)]),
+            "verdict": ("Verdict", [(word.replace(" ", "_"), word) for word in verdicts]),
             "level": ("Difference", [*marks, ("none", "not measured")]),
         },
     }
@@ -111,7 +95,3 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
 def _counted(frame: DataFrame) -> str:
     counts = sorted(frame["verdict"].value_counts().items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{verdict} ({count})" for verdict, count in counts)
-
-
-def _choices(values: Iterable[str]) -> list[tuple[str, str]]:
-    return [(value.replace(" ", "_"), value) for value in values]

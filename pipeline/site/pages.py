@@ -84,8 +84,8 @@ def every(survey: Survey, root: Path) -> Results:
         measured = [shown for shown in survey.reference if shown.paper == key]
         judged = {target: frame.to_dict("records") for target, frame in answer["claims"].groupby("target")}
         decisive = (one.name for one in measured if one.target.needs == "runs" and one.name in judged)
-        values = {**answer, "claims": judged, "first": next(decisive, ""), "readme": _readme(key)}
-        add("paper", f"papers/{key}", measured, **values)
+        values = {"claims": judged, "first": next(decisive, ""), "readme": _readme(key)}
+        add("paper", f"papers/{key}", measured, answer=answer, **values)
     for key, targets in built.items():
         add("own_paper", f"own/{key}", targets, key=key, paper=targets[0].declared, quiet=_quiet(targets))
     return Results((*survey.kept, *survey.own.values()), pages, data)
@@ -138,10 +138,7 @@ def _answer(
         "counts": {words: outcomes[words] for words in OUTCOMES.values() if outcomes[words]},
         "thumb": next((f"{shown.folder}/{shown.name}.svg" for shown in drawn if "svg" in shown.files), ""),
         "kept": len(targets) - len(missing),
-        "missing": [
-            {"heading": shown.heading, "target": shown.target, "name": shown.name, **cost_of([shown], guess)}
-            for shown in missing
-        ],
+        "missing": [{"shown": shown, **cost_of([shown], guess)} for shown in missing],
         "cost": cost_of(missing, guess),
         "took": f"{duration(sum(times))} on one core{of_gpu}",
         "runs": len(times),
@@ -196,8 +193,7 @@ def _runs(survey: Survey, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _list(survey: Survey, compared: Mapping[str, Any]) -> dict[str, Any]:
-    groups = (cells for targets in compared["cells"].values() for _, cells in targets)
-    judged = {cell["keys"]: cell["verdict"] for cells in groups for cell in cells}
+    judged = {cell["keys"]: cell["verdict"] for cells in compared["cells"].values() for cell in cells}
     verdicts: dict[str, dict[str, None]] = {}
     for shown in survey.kept:
         for (row, column), runs in shown.cells.items():

@@ -182,8 +182,7 @@ def _behind(evidence: Evidence | None, run: PlannedRun) -> dict[str, Any]:
     return {
         **known,
         **outcome(evidence.facts),
-        "data": str(evidence.facts.get("data_sha256", ""))[:SHORT],
-        "partition": str(evidence.facts.get("partition_sha256", ""))[:SHORT],
+        **{name: str(evidence.facts.get(f"{name}_sha256", ""))[:SHORT] for name in ("data", "partition")},
         **{name: evidence.facts.get(name) for name in ("code", "commit", "seconds")},
         "page": evidence.name if evidence.finished else None,
         "curves": evidence.name if evidence.finished or evidence.history is not None else None,

@@ -14,7 +14,7 @@ from pipeline.reports.results import read_history
 from pipeline.site import charts
 from pipeline.site.format import flat
 from pipeline.site.survey import Evidence, read_csv
-from pipeline.site.tables import plain
+from pipeline.site.tables import MOST, plain
 
 
 class Sizes(BaseModel, strict=True):
@@ -47,6 +47,7 @@ def page(evidence: Evidence, root: Path) -> dict[str, Any]:
     counted = root / run.partition / STATISTICS
     divided = read_or_empty(counted)
     history, spec = folder / HISTORY, folder / SPEC
+    tables = {path.name: read_csv(path) for path in sorted(folder.glob("*.csv")) if path != history}
     return {
         "run": run,
         "label": style.label(run.algorithm),
@@ -56,7 +57,7 @@ def page(evidence: Evidence, root: Path) -> dict[str, Any]:
         "result": flat({key: value for key, value in summary.items() if key not in hashes}),
         "times": flat(times),
         "statistics": validate(Statistics, divided, str(counted)) if divided else None,
-        "tables": [_table(path) for path in sorted(folder.glob("*.csv")) if path != history],
+        "tables": [(name, *plain(frame), max(0, len(frame) - MOST)) for name, frame in tables.items()],
         "provenance": [
             ("folder", run.folder),
             ("partition", run.partition),
@@ -65,10 +66,3 @@ def page(evidence: Evidence, root: Path) -> dict[str, Any]:
         ],
         "spec": spec.read_text(encoding="utf-8") if spec.exists() else yaml.safe_dump(dict(run.spec)),
     }
-
-
-def _table(path: Path) -> tuple[str, list[str], list[list[str]], int]:
-    """Return the name of a table of texts, its heading and first lines, and how many more it has."""
-    frame = read_csv(path)
-    heading, lines = plain(frame)
-    return path.name, heading, lines, len(frame) - len(lines)

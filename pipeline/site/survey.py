@@ -1,7 +1,7 @@
 """What exists: the state of every target and run, read from reports/ and results/."""
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from html import unescape
@@ -41,10 +41,9 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run, and what is known of it.
+    """What is known of a run.
 
     Attributes:
-        run: which run.
         facts: what ``fedcore explain`` says of it.
         used: the targets that need it, as ``<paper>/<target>``.
         kept: whether it is known from the kept results alone.
@@ -60,7 +59,7 @@ class Evidence:
     @property
     def name(self) -> str:
         """Its name in files and addresses: its folder below results/, with dots for slashes."""
-        return dotted(self.run.folder)
+        return self.run.folder.split("/", 1)[1].replace("/", ".")
 
     @property
     def finished(self) -> bool:
@@ -76,7 +75,6 @@ class TargetStatus(Sources):
         cells: the runs of each cell, as the parameters ask for them now; those that are known of a kept one.
         frame: its tidy csv, None where it was not built.
         files: its forms that exist, by ending.
-        finished: how many of its runs are finished.
         changed: what was changed in its files after they were written.
         begun: whether there is anything of it or its runs here, be it damaged.
         reference: whether these are the numbers in reports/reference, in place of those that were built here.
@@ -85,7 +83,7 @@ class TargetStatus(Sources):
     frame: DataFrame | None
     files: Mapping[str, Path]
     finished: int = 0
-    changed: tuple[str, ...] = ()
+    changed: Sequence[str] = ()
     reference: bool = False
     begun: bool = False
 
@@ -136,9 +134,9 @@ class TargetStatus(Sources):
     @property
     def numbers(self) -> str:
         """How many of its runs' values it holds, in words."""
-        held = planned = 0
-        if self.frame is not None and {"n", "seeds"} <= {*self.frame}:
-            held, planned = int(self.frame["n"].sum()), int(self.frame["seeds"].sum())
+        if self.frame is None or not {"n", "seeds"} <= {*self.frame}:
+            return "whole"
+        held, planned = map(int, self.frame[["n", "seeds"]].sum())
         return "whole" if held == planned else f"{held:,} of {planned:,} values"
 
     @cached_property
@@ -223,7 +221,7 @@ def _state_here(
         finished = sum(is_made(run, root, partition=True) for run in sources.runs)
     hurt = any(record.facts["status"].startswith(DAMAGED) for record in records)
     provenance = root / REPORTS / f"{report}.{PROVENANCE}"
-    changed = tuple(report_changes(provenance)) if files and provenance.exists() else ()
+    changed = report_changes(provenance) if files and provenance.exists() else ()
     begun = bool(files or finished or hurt)
     return _status(sources, frame=frame, files=files, finished=finished, changed=changed, begun=begun)
 
@@ -263,11 +261,6 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
             evidence.setdefault(run.folder, record).used.append(f"{paper}/{name}")
         targets.append(shown)
     return tuple(targets), evidence
-
-
-def dotted(folder: str) -> str:
-    """Return a name for a folder below results/ or partitions/: the path in it, with dots for slashes."""
-    return folder.split("/", 1)[1].replace("/", ".")
 
 
 def read_csv(path: Path) -> DataFrame:

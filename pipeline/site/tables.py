@@ -15,7 +15,7 @@ from pipeline.reports.tables import Table, arrange
 from pipeline.site.format import with_std
 from pipeline.site.survey import TargetStatus
 
-FAR = 5
+FAR, MOST = 5, 200
 LEVELS = {
     -2: ("far-below", "▼▼", f"below by more than {FAR} margins"),
     -1: ("below", "▼", "below"),
@@ -29,13 +29,7 @@ Line = Mapping[Hashable, Any]
 
 
 class Distance(NamedTuple):
-    """How far a cell is from the published number.
-
-    Attributes:
-        kind: the name of its style, from far-below to far-above, or not-judged.
-        mark: a sign that says the same without colour.
-        text: the difference in print.
-    """
+    """How far a cell is from the published number: a word of ``LEVELS`` with its sign, and the difference."""
 
     kind: str
     mark: str
@@ -88,12 +82,10 @@ def distance(line: Line, unit: str, decimals: int = 2) -> Distance | None:
     return Distance(kind, mark, in_print(agreement.difference, f"{{:+.{decimals}f}}"))
 
 
-def plain(frame: DataFrame, most: int = 200) -> tuple[list[str], list[list[str]]]:
+def plain(frame: DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return heading and first lines of any csv as texts."""
-    shown = frame.head(most)
-    return list(map(str, frame.columns)), [
-        ["" if pd.isna(value) else str(value) for value in line] for line in shown.itertuples(index=False)
-    ]
+    texts = frame.head(MOST).map(lambda value: "" if pd.isna(value) else str(value))
+    return [*map(str, frame)], texts.to_numpy().tolist()
 
 
 def _remark(line: Line) -> str:

@@ -14,7 +14,8 @@ from pipeline.claims.checks import Beats
 from pipeline.claims.ledger import Claim
 from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
 from pipeline.papers import papers, published
-from pipeline.site.board import content, html, markdown, write
+from pipeline.reports.style import Labels
+from pipeline.site.board import write
 
 NAN = math.nan
 PRINTED = """target,row,column,mean,std,unit,mark,note
@@ -272,38 +273,40 @@ def test_published_numbers_as_results_agree_everywhere(tmp_path: Path) -> None:
     assert list(same["verdict"].map(in_print)) == list(same["printed"])
 
 
+def written(board: Board, folder: Path, names: Mapping[tuple[str, str], Labels] = {}) -> list[str]:
+    return [path.read_text(encoding="utf-8") for path in write(board, names, folder)]
+
+
 def test_the_page_escapes_and_warns(printed: pd.DataFrame, tmp_path: Path) -> None:
     cells = compare(printed, reports("demo"), "demo")
     cells.loc[0, "column"] = "<script>alert(1)</script>"
     claims = judged([claim(text="a > b & <b>c</b> | d")], reports("demo"), "demo")
     result = Board("demo", cells, by_table(cells), claims)
-    page = html(content(result))
+    *_, text, page = written(result, tmp_path)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "a &gt; b &amp; &lt;b&gt;c&lt;/b&gt; | d" in page
     assert "src=" not in page
     assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "Demo scale: not a reproduction. At a reduced scale no cell is judged" in page
-    text = markdown(content(result))
     assert r"&lt;b&gt;c&lt;/b&gt; \| d" in text
     assert "**Demo scale: not a reproduction." in text
-    paths = write(result, tmp_path)
-    first = [path.read_bytes() for path in paths]
-    assert [path.read_bytes() for path in write(result, tmp_path)] == first
+    assert written(result, tmp_path)[-2:] == [text, page]
 
 
-def test_no_watermark_at_paper_scale(printed: pd.DataFrame) -> None:
+def test_no_watermark_at_paper_scale(printed: pd.DataFrame, tmp_path: Path) -> None:
     cells = compare(printed, reports(), "paper")
-    page = html(content(Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper"))))
+    result = Board("paper", cells, by_table(cells), judged([claim()], reports(), "paper"))
+    page = written(result, tmp_path)[-1]
     assert "not a reproduction" not in page
     assert page.count('role="group" aria-label=') == page.count("<table") == 1 + 1 + 5
 
 
-def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame) -> None:
+def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame, tmp_path: Path) -> None:
     cells = compare(printed, reports(), "paper")
     result = Board("paper", cells, by_table(cells), judged((), reports(), "paper"))
     names = {("p", "table1"): ({"a": "Method <A>"}, {"x": "Set X 10%"})}
-    page = html(content(result, names))
+    page = written(result, tmp_path, names)[-1]
     assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
     assert page.count(">Set X 10%</td>") == 5
-    assert "Set X 10%" not in html(content(result))
+    assert "Set X 10%" not in written(result, tmp_path)[-1]

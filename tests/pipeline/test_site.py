@@ -34,7 +34,7 @@ from pipeline.reports.kept import read_histories as read
 from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
 from pipeline.site.format import with_std
-from pipeline.site.survey import dotted, read_csv, survey
+from pipeline.site.survey import read_csv, survey
 from pipeline.site.tables import LEVELS, distance
 
 if TYPE_CHECKING:
@@ -585,7 +585,7 @@ def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
     histories = read(HOME / REFERENCE / PAPER / HISTORIES)
     data = handed(kept, f"papers/{PAPER}")
     known = {run["curves"] for run in data["runs"]} - {None}
-    assert known == {dotted(run) for run in histories["run"]}
+    assert known == {run.removeprefix("results/").replace("/", ".") for run in histories["run"]}
     target, at = next(
         (target, at)
         for target, cells in data["cells"].items()
