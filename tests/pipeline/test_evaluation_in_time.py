@@ -238,6 +238,7 @@ def test_a_kept_line_that_was_edited_is_another_one_even_with_the_hashes_of_its_
         ({"a": 0.0}, {"a": 0.0}, (CLOSE, 0.0)),
         ({"a": 1e-12}, {"a": 0.0}, (OTHER, 1.0)),
         ({"a": 0.5}, {"a": math.nan}, (OTHER, math.inf)),
+        ({"a": 0.5}, {}, (OTHER, math.inf)),
         ({"a": None}, {"a": math.nan}, (CLOSE, 0.0)),
         (None, {"a": math.nan}, (CLOSE, 0.0)),
     ],
