@@ -26,6 +26,12 @@ from pipeline.reports.style import Labels, labels
 CAPTION = "caption.md"
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv", CAPTION)
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
+# Columns without which a report's csv can't be shown, by its target's kind.
+NEEDED: Mapping[str, set[str]] = {
+    "table": {"row", "column", *NUMBERS} - {"round"},
+    "curves": {"row", "column", "round", "mean"},
+    "words": {"row", "column", "value"},
+}
 DAMAGED = "damaged: "
 # What a target's name ends in that shows another side of one in print.
 KINDS = READINGS | {"readings": "readings", "ranks": "ranks"}
@@ -191,14 +197,14 @@ class Survey:
 def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     """Look at what exists below ``root``; ``config`` is params.yaml, with what the command line changed.
 
-    It raises SpecError if that is wrong.
+    It raises SpecError if that is wrong, and DataError if a report's csv is.
     """
     catalogue = build_catalogue(config)
     catalogues: dict[str, Catalogue] = {catalogue.params.scale: catalogue}
     reference, evidence = _kept(config, root)
     targets = []
-    for paper, name, _ in catalogue.targets():
-        frame, files = _built(root / REPORTS / paper, name)
+    for paper, name, target in catalogue.targets():
+        frame, files = _built(root / REPORTS / paper, name, target.kind)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in catalogues and scale in config["scales"]:
             catalogues[scale] = build_catalogue({**config, "scale": scale})
@@ -230,10 +236,13 @@ def _status(sources: Sources, **values: Any) -> TargetStatus:
     return TargetStatus(**{field.name: getattr(sources, field.name) for field in fields(sources)} | values)
 
 
-def _built(folder: Path, target: str) -> tuple[DataFrame | None, dict[str, Path]]:
-    paths = {form: folder / f"{target}.{form}" for form in FORMS}
+def _built(folder: Path, name: str, kind: str) -> tuple[DataFrame | None, dict[str, Path]]:
+    paths = {form: folder / f"{name}.{form}" for form in FORMS}
     files = {form: path for form, path in paths.items() if path.exists()}
-    return read_csv(files["csv"]) if "csv" in files else None, files
+    frame = read_csv(files["csv"]) if "csv" in files else None
+    if frame is not None and (lacking := NEEDED.get(kind, set()) - {*frame}):
+        raise DataError(f"{files['csv']}: no column '{min(lacking)}'; build it again")
+    return frame, files
 
 
 def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ...], dict[str, Evidence]]:
@@ -246,8 +255,8 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
     curves = {run: kept for folder in folders for run, kept in histories_of(folder / HISTORIES).items()}
     targets: list[TargetStatus] = []
     evidence: dict[str, Evidence] = {}
-    for paper, name, _ in catalogue.targets():
-        frame, files = _built(root / REFERENCE / paper, name)
+    for paper, name, target in catalogue.targets():
+        frame, files = _built(root / REFERENCE / paper, name, target.kind)
         sources = catalogue.sources(paper, name, root)
         cells = {
             cell: tuple(run for run in runs if frame is None or run.spec_sha256 in by_spec)

@@ -18,7 +18,7 @@ from project import HOME, parameters
 from rich.console import Console
 from wording import one_line
 
-from fedcore.base.errors import FedcoreError
+from fedcore.base.errors import DataError, FedcoreError
 from fedcore.base.registry import plugins
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
@@ -118,6 +118,20 @@ def test_a_file_of_wrong_types_is_named_in_one_line(
     assert str(refused.value).startswith(f"{path}")
     assert message in str(refused.value)
     one_line(refused.value)
+
+
+@pytest.mark.parametrize(("target", "column"), [("table1", "seeds"), ("table1", "row"), ("fig2", "round")])
+def test_a_report_without_a_column_is_named_in_one_line(target: str, column: str, tmp_path: Path) -> None:
+    """As one that older code wrote, or a spreadsheet."""
+    kept = HOME / f"reports/reference/rfedavg/{target.replace('fig2', 'fig2_similar')}.csv"
+    path = tmp_path / f"reports/rfedavg/{target}.csv"
+    path.parent.mkdir(parents=True)
+    frame = pd.read_csv(kept, dtype=str).assign(scale="demo")
+    frame.to_csv(path, index=False)
+    survey(CONFIG, tmp_path)
+    frame.drop(columns=column).to_csv(path, index=False)
+    with pytest.raises(DataError, match=rf"rfedavg/{target}\.csv: no column '{column}'; build it again$"):
+        survey(CONFIG, tmp_path)
 
 
 @pytest.mark.parametrize("final", [{"test_accuracy": "high"}, [0.5], "0.5"])
@@ -249,7 +263,7 @@ def test_a_standing_counts_cells_as_the_board_does() -> None:
 
 def test_a_standing_tells_readings_apart() -> None:
     shown: Any = SimpleNamespace(paper="radfed", name="table1", reference=True, numbers="")
-    shown.frame, _ = _built(HOME / "reports/reference/radfed", "table1")
+    shown.frame, _ = _built(HOME / "reports/reference/radfed", "table1", "table")
     assert re.fullmatch(r"1 of 5 near; \d+ not judged; authors' code: 13 of 15 near(; .*)?", _standing(shown))
 
 
