@@ -143,8 +143,9 @@ def _report_kill(arguments: list[str], began: float, memory: bool) -> None:
     hint = "" if memory else " (out of memory?)"
     say(f"error: {why}{hint}; repeat the command to go on from the checkpoint", error=True)
     if arguments[0] == "run-batch":
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(arguments[1]) as batch:
-            lost([Path(item["out"]) for item in json.load(batch)], began, why)
+        for path in filter(os.path.isfile, arguments[1:]):  # options may stand before the batch
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(path) as batch:
+                lost([Path(item["out"]) for item in json.load(batch)], began, why)
 
 
 def decisive() -> dict[str, str | None]:

@@ -45,7 +45,7 @@ def make(plugin: Plugin, options: PartitionOptions, dataset: Dataset, seed: int)
 def _built(plugin: Plugin, options: PartitionOptions, dataset: Dataset, streams: Streams) -> Partition:
     if not len(dataset.train):
         raise DataError(f"data '{dataset.name}': no training rows, expected some to deal out")
-    where = f"partition '{plugin.name}'"
+    where = str(getattr(options, "path", None) or f"partition '{plugin.name}'")  # a user's file, by its name
     built = plugin.build(options, dataset, streams.get("partition"))
     if not isinstance(built, Partition):
         raise BrokenContract(f"{where}: returned {type(built).__name__}, expected a Partition")

@@ -115,9 +115,10 @@ def bill(
 def text(costs: Mapping[str, Any]) -> list[str]:
     """Return a bill for a terminal."""
     at = "" if costs["scale"] == STUDY else f" at {costs['scale']} scale"
+    runs, made_hours = "run" if costs["to_make"] == 1 else "runs", costs["made_core_hours"]
     lines = [
-        f"{costs['target']}{at}: {costs['to_make']:,} runs to make, {costs['made']:,} already made "
-        f"({estimate.duration(costs['made_core_hours'] * HOUR)})"
+        f"{costs['target']}{at}: {costs['to_make']:,} {runs} to make, {costs['made']:,} already made "
+        f"({estimate.duration(made_hours * HOUR)})"
     ]
     if not costs["to_make"]:
         return lines

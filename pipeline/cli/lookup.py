@@ -31,8 +31,8 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     Example: fedcore targets rfedavg
     """
     catalogue = catalogue_of(PARAMS, scale, studies=elsewhere([report]))
-    path = path_of(catalogue, report).partition(".")[0]
-    within = "reports/" if path == BESIDE["all"] else f"{path}/"
+    path = path_of(catalogue, report)
+    within = "reports/" if path in BESIDE.values() else f"{path.partition('.')[0]}/"
     rows = [
         {
             "report": f"reports/{paper}/{name}",

@@ -125,7 +125,7 @@ def new_paper(
         _valid(values, Path(STUDIES, f"{name}.yaml"))
     except StudyError as error:
         raise SpecError(str(error).partition(": ")[2]) from None
-    values["title"] = title.translate({ord('"'): "'", ord("\\"): "/"})
+    values["title"] = " ".join(title.split()).translate({ord('"'): "'", ord("\\"): "/"})
     files = sorted(path.stem for path in (TEMPLATES / "new_paper").iterdir())
     contents = {file: rendered(f"new_paper/{file}", values, TEMPLATES) for file in files}
     new_text = text.replace(SCALES, f"\n{contents.pop(PARAMS.name)}{SCALES}")

@@ -168,6 +168,24 @@ def test_a_split_by_client_keeps_the_rows_of_every_client(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("clients", "message"),
     [
+        (([0, 1], [1, 2]), "row 1 is held more than once, by client 0 and client 1"),
+        (([0, 1], [2, 3]), "client 1: row 3 is out of range, the data have 3 rows"),
+    ],
+)
+def test_a_file_that_does_not_fit_the_data_is_named(
+    clients: tuple[list[int], ...], message: str, tmp_path: Path
+) -> None:
+    path, plugin = tmp_path / "mine.npz", find("partition", "file")
+    save(Partition(tuple(np.array(rows) for rows in clients)), path, {})
+    options = plugin.options.model_validate({"path": str(path), "sha256": sha256_file(path)})
+    with pytest.raises(SpecError) as refused:
+        make(plugin, options, toy_data([0, 0, 0]), 0)  # type: ignore[arg-type]
+    assert str(refused.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("clients", "message"),
+    [
         (([0, 1], [1, 2]), "row 1 is held more than once"),
         (([0], [2]), "row 1 is neither held nor dropped"),
         (([0, 1], [3]), "row 3 is out of range, the data have 3 rows"),

@@ -182,13 +182,13 @@ def test_what_targets_prints_can_be_pasted(catalogue: Catalogue, monkeypatch: py
     ]
 
 
-@pytest.mark.parametrize("typed", ["mcmahan2017", "reports/mcmahan2017/", "mcmahan2017/fig1", "all"])
+@pytest.mark.parametrize("typed", ["mcmahan2017", "reports/mcmahan2017/", "mcmahan2017/fig1", "all", "site"])
 def test_targets_of_a_paper_alone_are_listed_at_the_scale_asked_for(
     typed: str, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HOME)
     scale, *lines = CliRunner().invoke(app, ["targets", typed, "--scale", "quick"]).stdout.splitlines()
-    prefix = "" if typed == "all" else typed.removeprefix("reports/")
+    prefix = "" if typed in {"all", "site"} else typed.removeprefix("reports/")
     assert scale == "scale quick"
     assert [line.split()[0] for line in lines] == [
         f"reports/{name}" for name in catalogue.names() if f"{name}/".startswith(prefix)

@@ -29,7 +29,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_new_paper_has_reports_and_lets_the_rest_be(checkout: Path) -> None:
     before = (checkout / "params.yaml").read_text()
-    process = fedcore(checkout, *NEW, "--title", 'Its "Own" Paper')
+    process = fedcore(checkout, *NEW, "--title", 'Its "Own"\nPaper')
     assert process.returncode == 0, process.stderr
     after = (checkout / "params.yaml").read_text()
     start = after.index("\n  mini:\n")

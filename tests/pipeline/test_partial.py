@@ -141,9 +141,10 @@ def test_a_run_whose_process_is_killed_says_so_in_its_folder(
     out, order = tmp_path / "out", tmp_path / "order.json"
     long = {**spec, "training": {**spec["training"], "rounds": 10**6}}
     order.write_text(json.dumps([{"spec": long, "out": str(out)}]))
+    arguments = ["--quiet", str(order)] if memory else [str(order), "--quiet"]
     killer = subprocess.Popen([sys.executable, "-c", KILL, str(out / RECORD)])
     process = subprocess.run(
-        [sys.executable, "-c", START, "4" if memory else "3", "run-batch", str(order), "--quiet"],
+        [sys.executable, "-c", START, "4" if memory else "3", "run-batch", *arguments],
         env={key: value for key, value in os.environ.items() if key != "FEDCORE_WARM"},
         capture_output=True,
         text=True,
