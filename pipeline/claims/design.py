@@ -1,7 +1,8 @@
 """Which combinations of open points run, and what each point explains of what they give."""
 
+from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import comb, prod
 from typing import Any
 
@@ -20,18 +21,22 @@ def design(levels: Row, most: int, first: tuple[Row, ...]) -> tuple[Row, ...]:
     """
     if prod(levels) <= most:
         return tuple(dict.fromkeys((*first, *product(*map(range, levels)))))
-    axes = np.ogrid[tuple(map(slice, levels))]
     pairs = combinations(range(len(levels)), 2)
     uncovered = {(i, j): np.ones((levels[i], levels[j]), bool) for i, j in pairs}
-    chosen = [*dict.fromkeys(first)]
-    for row in chosen:  # which grow until each pair is covered
-        gains = np.zeros(levels, np.int16)
+    chosen = []
+    for row in chain(dict.fromkeys(first), _best(levels, uncovered)):
+        chosen.append(row)
         for (i, j), still in uncovered.items():
             still[row[i], row[j]] = False
-            gains += still[axes[i], axes[j]]
-        if row == chosen[-1] and gains.any():
-            chosen.append(tuple(map(int, np.unravel_index(np.argmax(gains), levels))))
     return tuple(chosen)
+
+
+def _best(levels: Row, uncovered: Mapping[tuple[int, int], NDArray[np.bool_]]) -> Iterator[Row]:
+    """Yield the first combination that holds most uncovered pairs, as long as there are any."""
+    axes = np.ogrid[tuple(map(slice, levels))]
+    while any(still.any() for still in uncovered.values()):
+        gains = sum(still[axes[i], axes[j]].astype(np.int16) for (i, j), still in uncovered.items())
+        yield tuple(map(int, np.unravel_index(np.argmax(gains), levels)))
 
 
 def parameters(rows: NDArray[Any]) -> int:
