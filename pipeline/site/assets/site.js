@@ -7,9 +7,13 @@
   window.addEventListener("load", () => document.querySelectorAll(".md-nav--secondary nav, .md-code__nav").forEach((one, at) => {
     one.setAttribute("aria-label", `${one.getAttribute("aria-label") ?? "Code"} (${at + 1})`);
   }));
+  // The part of the page that its address names; one that can't be decoded, such as #100%, names none.
+  function named() {
+    try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
+  }
   // A link to a folded part, or to a heading above one, opens it.
   function unfold() {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = named();
     const part = id && document.getElementById(id);
     if (!part) return;
     const heading = part.tagName.startsWith("H");
@@ -298,7 +302,7 @@
   // One run, which the address names.
   const one = document.getElementById("run");
   async function show() {
-    const name = decodeURIComponent(location.hash.slice(1));
+    const name = named();
     if (!name || document.getElementById(name)) return;
     const { html, counts } = await load(`runs/${name}`);
     one.innerHTML = html;
