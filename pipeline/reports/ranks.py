@@ -188,8 +188,8 @@ def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str], marked: Coll
         return
     most = len(means)
     half = math.ceil(most / 2)
-    side = SIDE * max(most - 1, 1)
-    axes.set_xlim(1 - side, most + side)
+    room = SIDE * max(most - 1, 1)
+    axes.set_xlim(1 - room, most + room)
     axes.hlines(0, 1, most, color="black", linewidth=0.8)
     for rank in range(1, most + 1):
         axes.vlines(rank, 0, 0.18, color="black", linewidth=0.8)

@@ -459,15 +459,15 @@ def test_dvc_has_a_stage_for_each_study(tmp_path: Path) -> None:
 def test_a_stage_of_dvc_depends_on_the_user_s_own_files_and_plug_ins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in ("studies", "rows", "plugins/algorithms"):
-        (tmp_path / folder).mkdir(parents=True)
+    root = tmp_path / "project"
+    for folder in ("studies", "rows", "plugins/algorithms", "../elsewhere/algorithms"):
+        (root / folder).mkdir(parents=True)
     data = {"name": "folder", "path": "rows", "test": "missing"}
     study = overlay(STUDY, {"datasets": {"mnist": {"data": data}}})
-    (tmp_path / "studies" / "one.yaml").write_text(yaml.safe_dump(study))
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(parameters()))
-    monkeypatch.setenv("FEDCORE_PLUGINS", os.pathsep.join([str(tmp_path / "plugins"), "/elsewhere"]))
-    monkeypatch.setattr("fedcore.base.registry.folders", lambda kind: [])
-    stages = yaml.safe_load(dvc_yaml(tmp_path / "params.yaml"))["stages"]
+    (root / "studies" / "one.yaml").write_text(yaml.safe_dump(study))
+    (root / "params.yaml").write_text(yaml.safe_dump(parameters()))
+    monkeypatch.setenv("FEDCORE_PLUGINS", f"{root / 'plugins'}{os.pathsep}{tmp_path / 'elsewhere'}")
+    stages = yaml.safe_load(dvc_yaml(root / "params.yaml"))["stages"]
     assert stages["one"]["deps"][-2:] == ["rows", "plugins"]
     assert stages["rfedavg"]["deps"][-1] == "plugins"
     assert stages["rfedavg"]["deps"][-2] == "data/fetched"

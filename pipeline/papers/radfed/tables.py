@@ -32,7 +32,7 @@ PARTITIONS = {
     name.removesuffix("_g"): name
     for name in ("cifar10", "shakespeare", "covcls_g", "covfeat_g", "mnist_1", "mnist_01", "eicu")
 }
-"""The rows of Tables I and II, and a setting of each."""
+"""A setting of each row of Tables I and II."""
 TUNED = ("covcls", "covfeat", "mnist_1", "mnist_01", "cifar10", "shakespeare", "eicu")
 """Them in Table II's order."""
 RELEASED: Mapping[str, Mapping[str, float]] = {
@@ -54,7 +54,7 @@ STAGES: Mapping[str, tuple[str, Changes]] = {
 
 
 def label_of(row: str) -> str:
-    """Return what Tables I and II call a partition."""
+    """Return a partition's name in Tables I and II."""
     return SETTINGS[PARTITIONS[row]].label.removesuffix("-G")
 
 
