@@ -219,6 +219,7 @@ def test_a_report_of_what_is_there_says_what_is_missing() -> None:
     assert {*re.findall(r"(\w+) \S+(?: \([^)]*\))?, keeps state", text)} == {"MOON"}
 
 
+@pytest.mark.slow
 def test_reports_can_be_made_while_the_base_lacks_runs() -> None:
     for stage in ("trials", "again"):
         pretend(made().needed("bench", stage))
@@ -236,6 +237,7 @@ def test_reports_can_be_made_while_the_base_lacks_runs() -> None:
     assert of_one.isna()["interval"], "seeds of one data set say nothing about others"
 
 
+@pytest.mark.slow
 def test_a_method_is_ranked_where_all_others_are_through() -> None:
     for stage in ("trials", "again", "board"):
         pretend(made().needed("bench", stage))
@@ -251,6 +253,7 @@ def test_a_method_is_ranked_where_all_others_are_through() -> None:
     assert _through(made(), "bench", "moon") == set()
 
 
+@pytest.mark.slow
 def test_a_second_stage_may_have_lines_of_trials_that_are_no_longer_the_best() -> None:
     for stage in ("trials", "again"):
         pretend(made().needed("bench", stage))
@@ -264,6 +267,7 @@ def test_a_second_stage_may_have_lines_of_trials_that_are_no_longer_the_best() -
     assert made().cells("bench", "matrix") == cells
 
 
+@pytest.mark.slow
 def test_a_base_whose_chosen_rates_lie_at_an_end_of_their_range_is_flagged() -> None:
     changes = {"tune": {"trials": 16}, "algorithms": {"radfed": {}, "moon": {}, "oneshot": {}}}
     for stage in ("trials", "again", "board", "decisions"):
@@ -318,6 +322,7 @@ def test_controls_stand_beside_the_methods() -> None:
     assert protocol[0] in text, "controls are no part of it"
 
 
+@pytest.mark.slow
 def test_controls_may_draw_anew_or_have_a_multiple_of_something() -> None:
     """The twin has other trials and draws on the same partitions; half has half of the rounds."""
     controls = {"twin": {"draw": "twin", "repetition": 1}, "half": {"training.rounds": {"times": 0.5}}}
@@ -398,6 +403,7 @@ def test_reports_that_decide_which_runs_there_are_are_written_first() -> None:
         assert all(path.endswith("/summary.json") for path in paths[len(first) :])
 
 
+@pytest.mark.slow
 def test_a_kept_run_counts_only_for_its_own_specification() -> None:
     through(made(), "trials")
     other = made({"regimes": {"b": {"training": {"rounds": 20}}}})
@@ -410,6 +416,7 @@ def test_a_kept_run_counts_only_for_its_own_specification() -> None:
     assert not any(done(run, Path()) for run in made().needed("bench", "trials"))
 
 
+@pytest.mark.slow
 def test_results_here_go_before_kept_ones() -> None:
     catalogue = through(made(), "trials")
     run = catalogue.needed("bench", "trials")[0]
@@ -422,6 +429,7 @@ def test_results_here_go_before_kept_ones() -> None:
     assert flow.summaries(wildcards) == [f"{run.folder}/summary.json", lines]
 
 
+@pytest.mark.slow
 def test_a_diverged_run_is_kept_with_its_untrained_score() -> None:
     catalogue = through(made(), "trials")
     gone = [run for run in catalogue.needed("bench", "trials") if accuracy(run) is None]
@@ -636,6 +644,7 @@ def test_a_stage_without_a_run_of_here_is_not_gathered_anew(monkeypatch: pytest.
     assert not gathered, "what is kept says all of it"
 
 
+@pytest.mark.slow
 def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> None:
     """Methods that are left out where all score 60 aren't ahead; nor one that is alone on a workload."""
     changes = {
@@ -657,6 +666,7 @@ def test_what_trials_are_worth_is_compared_on_the_same_finished_workloads() -> N
     assert (worth["mean"].abs() < 1e-9).all()
 
 
+@pytest.mark.slow
 def test_trials_are_worth_nothing_yet_where_no_workload_is_finished() -> None:
     for stage in ("trials", "again", "matrix"):
         pretend([run for run in made().needed("bench", stage) if run.algorithm in {"fedavg", "fedprox"}])
@@ -673,6 +683,7 @@ def test_a_cell_goes_on_without_waiting_and_other_ranges_begin_anew() -> None:
     assert "again" not in made({"tune": {"over": {"training.lr": {"high": 2.0}}}}).papers["bench"].targets
 
 
+@pytest.mark.slow
 def test_trials_of_other_seeds_or_of_another_score_choose_nothing() -> None:
     for stage in ("trials", "again"):
         pretend(made().needed("bench", stage))

@@ -56,6 +56,7 @@ def test_a_missing_form_and_a_changed_provenance_are_named(home: Path) -> None:
     assert verified()[0].endswith("table2.provenance.json is changed or damaged")
 
 
+@pytest.mark.slow
 def test_the_site_says_which_report_was_changed(home: Path) -> None:
     build(CONFIG)
     assert SAID not in (home / "reports/site/own/fedomw.html").read_text()

@@ -83,6 +83,7 @@ def test_sizes_are_skewed_by_class_and_nearly_equal_by_client() -> None:
     assert all(share > 0.8 for share in two.values())
 
 
+@pytest.mark.slow
 def test_kept_runs_of_a_partition_stand_in_reports_of_that_reading_alone() -> None:
     kept = catalogue_of(HOME / "params.yaml", "paper", HOME / "data/editions.yaml")
     runs = pd.read_parquet(HOME / REFERENCE / "comfed/runs.parquet")["run"]

@@ -35,8 +35,9 @@ MADE_OF_RUNS = [
     if plan.target(*name.split("/")).needs == "runs" and plan.needed(*name.split("/")) and name not in SHOWN
 ]
 TABLES = [name for name in MADE_OF_RUNS if "table" in name]
-FIRST = {name.partition("/")[0]: name for name in reversed(TABLES)}  # the others take the same way
-LONG = {"rfedavg/theory", *TABLES}.difference(FIRST.values())
+# A paper's first table and its first figure; the others take the same ways.
+FIRST = {(name.partition("/")[0], name in TABLES): name for name in reversed(MADE_OF_RUNS)}
+LONG = {*MADE_OF_RUNS}.difference(FIRST.values())
 CASES = [("one seed", name) for name in MADE_OF_RUNS]
 CASES += [("all seeds", name) for name in MADE_OF_RUNS if "table" not in name and "search" not in name]
 

@@ -36,6 +36,7 @@ def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) ->
     assert project.executed() == []
 
 
+@pytest.mark.slow
 def test_an_edit_redoes_what_it_touches(project: Project) -> None:
     before = (project.folder / TABLE).read_text()
     project.edit("params.yaml", "lambda: 0.0001", "lambda: 0.001")

@@ -410,6 +410,7 @@ def kept(scales: list[Catalogue]) -> list[Kept]:
     return kept_runs(scales)
 
 
+@pytest.mark.slow
 def test_what_was_fitted_is_what_the_script_makes(kept: list[Kept]) -> None:
     assert len(kept) > 2000
     rates, groups, _ = fit(calm(kept))

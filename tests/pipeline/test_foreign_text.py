@@ -141,7 +141,7 @@ def kept() -> Iterator[tuple[str, Grid]]:
 
 
 @TEX
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("published", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("head", "page"), LETTERS)
 def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
     tmp_path: Path, head: str, page: int, published: bool

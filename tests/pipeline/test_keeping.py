@@ -281,12 +281,14 @@ def test_a_reference_is_kept_with_its_pages_and_picture(gathered: Path) -> None:
         assert "old" not in page.splitlines()
 
 
+@pytest.mark.slow
 def test_what_nobody_asked_for_is_left_out_in_silence(gathered: Path) -> None:
     result = call("reference")
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     assert "wrote reports/reference/fedomw/table3.csv" in result.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_paper_s_name_asks_for_all_its_reports(gathered: Path) -> None:
     result = call("reference", "fedomw")
     assert result.exit_code == 0, result.output

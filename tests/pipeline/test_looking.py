@@ -30,7 +30,6 @@ OWN = {".snakemake", "__pycache__"}  # what Snakemake and Python keep for themse
 LOOKS = [
     ("snakemake", "-n", "-p", TABLE),
     ("snakemake", "--list-rules"),
-    ("snakemake", "--summary", TABLE),
     ("snakemake", TABLE, "--dag"),
     (FEDCORE, "verify"),
 ]
@@ -42,6 +41,7 @@ SLOW_LOOKS = [
     ("snakemake", "--lint"),
     ("snakemake", TABLE, "--rulegraph"),
     ("snakemake", TABLE, "--filegraph"),
+    ("snakemake", "--summary", TABLE),
     ("snakemake", "--detailed-summary", TABLE),
     ("snakemake", "--list-params-changes", TABLE),
 ]

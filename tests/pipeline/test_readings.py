@@ -1001,6 +1001,7 @@ def test_claims_are_counted_by_the_readings_in_which_they_hold(tmp_path: Path) -
     assert claims.loc[("fedomw", "dl-opt-significant"), "kind"] == "none"
 
 
+@pytest.mark.slow
 def test_shorter_runs_speak_where_those_at_the_papers_scale_say_nothing(tmp_path: Path) -> None:
     (shorter := tmp_path / "quick" / "fedomw").mkdir(parents=True)
     kept = pd.read_csv(HOME / "reports/reference/fedomw/table3.csv").assign(scale="quick")

@@ -40,6 +40,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
             "else self.mu * 2",
             {"train": 8, "table": 1},
             id="code-of-fedprox",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "pipeline/reports/grid.py",

@@ -305,6 +305,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "reports" / "site"
 
 
+@pytest.mark.slow
 def test_kept_results_come_before_those_that_were_built_here(kept: Path) -> None:
     found = survey(CONFIG, kept.parents[1])
     states = [(shown.name, shown.state, shown.scale) for shown in (*found.reference, *found.own.values())]
@@ -579,6 +580,7 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
     page.context.close()
 
 
+@pytest.mark.slow
 def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
     browser: Browser, kept: Path
 ) -> None:
@@ -645,6 +647,7 @@ def test_a_folded_part_of_the_board_opens_by_its_address_and_by_filters(browser:
     page.context.close()
 
 
+@pytest.mark.slow
 def test_all_runs_are_listed_filtered_and_sorted(browser: Browser, site: Path, kept: Path) -> None:
     page, _ = opened(browser, site / "results/runs.html", place=f"#targets={PAPER}/fig1")
     rows = page.locator("#listed tr")

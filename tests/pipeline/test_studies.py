@@ -512,6 +512,7 @@ def test_its_page_stands_beside_the_papers(project: Project) -> None:
     assert page.count("partly") == 0
 
 
+@pytest.mark.slow
 def test_a_value_that_is_added_trains_its_runs_alone_and_a_file_elsewhere_builds(project: Project) -> None:
     wider = overlay(STUDY, {"algorithms": {"fedprox": {"grid": {"algorithm.mu": [0.01, 0.1, 1.0]}}}})
     (project.folder / FILE).write_text(yaml.safe_dump(wider))
@@ -543,6 +544,7 @@ def test_the_example_of_a_parameter_study_is_planned_for_a_cluster(project: Proj
     }
 
 
+@pytest.mark.slow
 def test_runs_on_a_user_s_file_follow_its_content(project: Project) -> None:
     """Their names don't: the file's name is in the specification, its rows are not."""
     rows = [f"{i % 7},{i % 5},{i % 2}" for i in range(60)]

@@ -195,6 +195,7 @@ def test_a_figure_comes_with_its_numbers_and_is_the_same_bytes_again(project: Pr
     assert {ending: (folder / f"fig2.{ending}").read_bytes() for ending in files} == files
 
 
+@pytest.mark.slow
 def test_a_diverged_run_is_shown_and_a_failed_one_stops_its_table_only(project: Project) -> None:
     process = project.snakemake(
         "--keep-going",
