@@ -165,6 +165,11 @@ class Layout:
     shapes: Shapes
 
     @cached_property
+    def size(self) -> int:
+        """Length d of the flat vector."""
+        return sum(self._lengths)
+
+    @cached_property
     def _lengths(self) -> list[int]:
         return [prod(shape) for shape in self.shapes.values()]
 
@@ -176,7 +181,7 @@ class Layout:
 
     def flatten(self, arrays: Mapping[str, NDArray[np.floating]], dtype: "torch.dtype") -> Tensor:
         """Copy named arrays into a new vector [d]; SpecError if one is missing or has another shape."""
-        flat = torch.empty(sum(self._lengths), dtype=dtype)
+        flat = torch.empty(self.size, dtype=dtype)
         for name, view in self.views(flat).items():
             found = arrays[name].shape if name in arrays else "nothing"
             if found != view.shape:
