@@ -118,8 +118,8 @@ _Loader.yaml_constructors = {
 }
 
 
-def read(path: Path, what: str = "file", quick: bool = False) -> Any:
-    """Read a YAML file; ``quick`` tries libyaml first, for files of the project that every start reads.
+def read(path: Path, what: str = "file") -> Any:
+    """Read a YAML file.
 
     Raises SpecError where the file, a ``what``, can't be read or is larger than 1 MB, and as ``parsed`` does.
     """
@@ -130,20 +130,20 @@ def read(path: Path, what: str = "file", quick: bool = False) -> Any:
         raise SpecError(f"{path}: cannot read the {what} ({error.strerror or error})") from None
     if len(content) > BYTES:
         raise SpecError(f"{path}: larger than 1 MB, which is the most that a {what} may have")
-    if quick and yaml.__with_libyaml__:
-        with suppress(yaml.YAMLError, ValueError, OverflowError):
-            return _Quick(content.decode()).get_single_data()
     return parsed(content, str(path))
 
 
 def parsed(content: bytes | str, where: str) -> Any:
-    """Return the values of a YAML text.
+    """Return the values of a YAML text, read by libyaml; what it refuses is read again for PyYAML's words.
 
     Raises SpecError with ``where`` and the line: no UTF-8, no YAML, a key given twice, a type outside of the
     core schema, or more nesting, digits or aliased values than is sensible.
     """
     try:
         text = content if isinstance(content, str) else content.decode()
+        if yaml.__with_libyaml__:
+            with suppress(yaml.YAMLError, ValueError, OverflowError):
+                return _Quick(text).get_single_data()
         loader = _Loader(text)
         return loader.get_single_data()
     except UnicodeDecodeError as error:

@@ -70,7 +70,7 @@ def with_studies(config: Mapping[str, Any], root: Path = Path()) -> dict[str, An
     paths = [*sorted((root / STUDIES).glob("*.yaml")), *([given] if isinstance(given, str) else given)]
     files = dict.fromkeys(os.path.relpath(path) for path in paths)
     try:
-        contents = {file: core_yaml.read(Path(file), "study", quick=True) for file in files}
+        contents = {file: core_yaml.read(Path(file), "study") for file in files}
     except SpecError as error:
         raise StudyError(str(error)) from None
     return {**config, STUDIES: contents}
@@ -81,9 +81,9 @@ def study_names(root: Path = Path()) -> list[str]:
     return sorted(path.stem for path in (root / STUDIES).glob("*.yaml"))
 
 
-def configuration(params: Path, quick: bool = False) -> dict[str, Any]:
-    """Read a params.yaml (``quick`` as in ``core_yaml.read``); SpecError if it has no keys and values."""
-    config = core_yaml.read(params, "configuration", quick)
+def configuration(params: Path) -> dict[str, Any]:
+    """Read a params.yaml; SpecError if it has no keys and values."""
+    config = core_yaml.read(params, "configuration")
     if not isinstance(config, dict):
         raise SpecError(f"{params}: expected keys and values")
     return config
@@ -156,12 +156,12 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def laid_over(config: Mapping[str, Any], file: Path, quick: bool = False) -> dict[str, Any]:
+def laid_over(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return a configuration with a file laid over it: of data/editions.yaml, the papers that it has.
 
     It raises SpecError if the file can't be read.
     """
-    changes, known = configuration(file, quick), config.get("papers")
+    changes, known = configuration(file), config.get("papers")
     papers = changes.get("papers")
     if file.parts[-2:] == EDITIONS.parts and isinstance(known, Mapping) and isinstance(papers, Mapping):
         changes["papers"] = {key: value for key, value in papers.items() if key in known}

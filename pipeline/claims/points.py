@@ -96,7 +96,7 @@ def points(paper: str) -> Mapping[str, Point]:
 
 def load(path: Path) -> dict[str, Point]:
     """Read open points, or raise SpecError with file, point, key, what was found and what was expected."""
-    entries = core_yaml.read(path, "open points", quick=True)
+    entries = core_yaml.read(path, "open points")
     if not isinstance(entries, dict):
         raise SpecError(f"{path}: expected open points by name, got {type(entries).__name__}")
     return {name: validate(Point, values, f"{path}: {name}") for name, values in entries.items()}

@@ -117,7 +117,7 @@ def _sit(
 
     Returns the board, with how many ``tests`` each p is corrected for, and the files of board and figure.
     """
-    study = core_yaml.read(file, "study", quick=True)
+    study = core_yaml.read(file, "study")
     name, config = file.stem, configuration(PARAMS)
     params = load(config | {"studies": {str(file): study}}).papers[name]
     for workload in only:
@@ -234,7 +234,7 @@ def with_method(study: dict[str, Any], method: str) -> dict[str, Any]:
         raise SpecError(f"{method}: is what the others are compared with, expected another algorithm")
     if method in known:
         return study
-    listed = core_yaml.read(WHOLE, "study", quick=True)["algorithms"]
+    listed = core_yaml.read(WHOLE, "study")["algorithms"]
     entry = listed.get(method) or {"tune": _ranges(method, study["tune"]["over"])}
     families = {**section["families"], "ranked": [method]}
     return {**study, "algorithms": {**known, method: entry}, "benchmark": {**section, "families": families}}

@@ -68,9 +68,9 @@ class Workflow:
             if over := [file for file in dict.fromkeys(files) if file != "params.yaml"]:
                 self.where = f"params.yaml with {', '.join(over)}: "
             with _in_one_line(""):
-                config = configuration(Path("params.yaml"), quick=True)
+                config = configuration(Path("params.yaml"))
                 for file in over:
-                    config = laid_over(config, Path(file), quick=True)
+                    config = laid_over(config, Path(file))
             config = overlay(config, snakemake.config_settings.config)
         with _in_one_line(self.where):
             self.config = with_studies(config)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
+from yaml.scanner import Scanner
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
@@ -43,11 +45,13 @@ def test_facts_become_a_declaration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_quick_way_to_read_gives_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_libyaml_reads_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert path.with_suffix(".py").is_file()
-    expected = core_yaml.read(path)
-    monkeypatch.delattr(core_yaml, "parsed")
-    assert core_yaml.read(path, quick=True) == expected
+    with monkeypatch.context() as patch:
+        patch.delattr(Scanner, "fetch_more_tokens")
+        quickly = core_yaml.read(path)
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    assert core_yaml.read(path) == quickly
 
 
 @pytest.mark.parametrize(

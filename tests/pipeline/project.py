@@ -19,6 +19,7 @@ from copies import copy_folder
 
 from fedcore.base.files import canonical_json, sha256_file, sha256_text
 from fedcore.execution.integrity import SEAL, sealed
+from pipeline.catalogue.params import configuration
 
 HOME = Path(__file__).parents[2]
 SOURCES = (
@@ -41,7 +42,7 @@ DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 
 def parameters(paper: str = "rfedavg") -> dict[str, Any]:
     """Return params.yaml with one paper alone, so that counts don't change when papers are added."""
-    config: dict[str, Any] = yaml.safe_load((HOME / "params.yaml").read_text())
+    config = configuration(HOME / "params.yaml")
     for section in (config, *config["scales"].values()):
         section["papers"] = {name: part for name, part in section.get("papers", {}).items() if name == paper}
     return config

@@ -126,7 +126,7 @@ def declared(module: str) -> Mapping[str, Declaration]:
 @functools.cache
 def read_facts(path: Path) -> Any:
     """Return what a file of facts says, each set with its name."""
-    facts = core_yaml.read(path, "file of facts", quick=True)
+    facts = core_yaml.read(path, "file of facts")
     if not isinstance(facts, dict):
         raise SpecError(f"{path}: expected names of data sets, each with its facts")
     return {name: {"name": name, **its} if isinstance(its, dict) else its for name, its in facts.items()}
