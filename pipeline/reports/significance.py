@@ -7,7 +7,7 @@ between them is the method.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -105,8 +105,13 @@ def paired(differences: Sequence[float] | np.ndarray, test: Test) -> float:
     rounded = np.round(differences, DIGITS)
     if len(rounded) < 2 or np.ptp(rounded) == 0:
         return 1.0
+    return _p_value(tuple(rounded.tolist()), test)
+
+
+@cache
+def _p_value(differences: tuple[float, ...], test: Test) -> float:
     run = scipy.stats.wilcoxon if test == "wilcoxon" else partial(scipy.stats.ttest_1samp, popmean=0.0)
-    return float(run(rounded).pvalue)
+    return float(run(np.array(differences)).pvalue)
 
 
 def equivalent(samples: Mapping[str, Samples], base: str, margin: float) -> dict[str, tuple[float, float]]:
