@@ -163,7 +163,9 @@ def _run(spec: dict[str, Any], out: Path) -> list[int]:
     return rounds
 
 
-@pytest.mark.parametrize("trial", range(20))
+@pytest.mark.parametrize(
+    "trial", [*range(10), *(pytest.param(at, marks=pytest.mark.slow) for at in range(10, 20))]
+)
 def test_killed_at_a_random_round_and_resumed(trial: int, spec: dict[str, Any], tmp_path: Path) -> None:
     algorithm = STATEFUL[trial % len(STATEFUL)]
     spec = with_algorithm(spec, algorithm) | {"training": {**spec["training"], "rounds": 25}}

@@ -40,13 +40,16 @@ TIMES = "".join(rf"\DeclareFontFamily{{{encoding}}}{{ptm}}{{}}" for encoding in 
     for encoding, series, shape, other in SHAPES
 )
 LETTERS = [
-    (r"\documentclass{article}", 1),
     (CONFERENCE, 2),
+    pytest.param(r"\documentclass{article}", 1, marks=pytest.mark.slow),
     pytest.param(
         TIMES + r"\documentclass[conference]{IEEEtran}",
         2,
         id="IEEEtran",
-        marks=pytest.mark.skipif(not IEEE, reason="TeX has no IEEEtran (Debian: texlive-publishers)"),
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not IEEE, reason="TeX has no IEEEtran (Debian: texlive-publishers)"),
+        ],
     ),
 ]
 CLASSES = [(r"\documentclass{article}", 1), (CONFERENCE, 2), (r"\documentclass[twocolumn]{article}", 2)]

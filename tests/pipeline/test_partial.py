@@ -132,7 +132,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("memory", [True, False])
+@pytest.mark.parametrize("memory", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_whose_process_is_killed_says_so_in_its_folder(
     memory: bool, spec: dict[str, Any], tmp_path: Path, record_property: Callable[[str, int], None]
 ) -> None:

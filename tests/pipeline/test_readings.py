@@ -891,7 +891,7 @@ def test_the_look_of_the_figure_of_readings() -> None:
     assert letters | {text.get_fontsize() for text in above.texts} == {7}
 
 
-@pytest.mark.parametrize("rise", [1.0, 1.001, 1.1, 1.6])
+@pytest.mark.parametrize("rise", [1.001, 1.6, *(pytest.param(r, marks=pytest.mark.slow) for r in (1.0, 1.1))])
 @pytest.mark.parametrize("marked", [(0, 0), (0, 1), (5, 6), (6, 5), (13, 2), (14, 15), (15, 15)])
 def test_the_words_at_two_readings_lie_on_no_point_and_not_on_each_other(
     marked: tuple[int, int], rise: float

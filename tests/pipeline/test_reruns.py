@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from project import HOME, Project, parameters
 
+from fedcore.base.core_yaml import parsed
 from fedcore.base.files import canonical_json
 from pipeline.catalogue import codehash
 from pipeline.papers import build_catalogue
@@ -107,14 +109,15 @@ def test_a_new_result_changes_exactly_the_targets_that_use_it(finished: Project)
     assert finished.jobs(TABLE, other) == {}
 
 
+@cache
 def jobs(text: str, target: str = "table1") -> Mapping[tuple[str, str], str]:
     """Return what each job of a target is a function of, by rule and output."""
-    catalogue = build_catalogue(yaml.safe_load(text))
+    catalogue = build_catalogue(parsed(text, "params.yaml"))
     needed = catalogue.needed("rfedavg", target)
     groups: dict[tuple[str, str], Any] = {}
     for run in needed:
         groups.setdefault(("train", run.group), []).append(run.order())
-        division = catalogue.partitions[run.partition]
+        division = catalogue.planned("rfedavg").partitions[run.partition]
         groups["partition", run.partition] = [division.spec, division.code]
     groups["report", target] = catalogue.sources("rfedavg", target).plan
     return {key: canonical_json(value) for key, value in groups.items()}
@@ -177,8 +180,9 @@ def test_each_key_reaches_its_own_jobs(old: str, new: str, expected: dict[str, i
 
 def test_every_top_level_key_is_among_the_edits() -> None:
     """A new key needs an edit that says what it touches."""
-    plain = yaml.safe_load(PARAMS)
-    edited = [yaml.safe_load(PARAMS.replace(old, new, 1)) for old, new, _ in (EDITS | MORE).values()]
+    plain = parsed(PARAMS, "params.yaml")
+    edits = (EDITS | MORE).values()
+    edited = [parsed(PARAMS.replace(old, new, 1), "params.yaml") for old, new, _ in edits]
     assert {key for values in edited for key in plain if values[key] != plain[key]} == {*plain}
 
 

@@ -470,28 +470,27 @@ def asked_for(page: Page) -> set[Path]:
     return {Path(unquote(urlparse(url).path)) for url in urls if url.startswith("file:")}
 
 
-def test_pages_are_light_and_have_folds(browser: Browser, kept: Path) -> None:
-    for path in (kept / f"{name}.html" for name in (*SHORT, *LONG)):
-        page, _ = opened(browser, path)
-        loaded = asked_for(page)
-        assert len(loaded) > 5
-        assert not any(file.name == "plotly.min.js" for file in loaded)
-        weight = sum(len(gzip.compress(file.read_bytes())) for file in loaded if "search" not in file.parts)
-        assert weight < 300_000, f"{path.name}: {weight:,} bytes"
-        height = page.evaluate("document.documentElement.scrollHeight")
-        assert height <= 6 * 800, f"{path.name}: {height} pixels"
-        page.set_viewport_size({"width": 390, "height": 844})
-        height = page.evaluate("document.documentElement.scrollHeight")
-        assert height <= 6 * 844, f"{path.name}: {height} pixels on a phone"
-        page.context.close()
+@pytest.mark.parametrize(
+    "name", [SHORT[0], LONG[0], *(pytest.param(n, marks=pytest.mark.slow) for n in (*SHORT[1:], *LONG[1:]))]
+)
+def test_a_page_is_light_and_has_folds(browser: Browser, kept: Path, name: str) -> None:
+    page, _ = opened(browser, kept / f"{name}.html")
+    loaded = asked_for(page)
+    assert len(loaded) > 5
+    assert not any(file.name == "plotly.min.js" for file in loaded)
+    weight = sum(len(gzip.compress(file.read_bytes())) for file in loaded if "search" not in file.parts)
+    assert weight < 300_000, f"{weight:,} bytes"
+    height = page.evaluate("document.documentElement.scrollHeight")
+    assert height <= 6 * 800, f"{height} pixels"
+    page.set_viewport_size({"width": 390, "height": 844})
+    height = page.evaluate("document.documentElement.scrollHeight")
+    assert height <= 6 * 844, f"{height} pixels on a phone"
+    page.context.close()
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("index", f"papers/{PAPER}"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in (f"own/{PAPER}", "results/board")),
-    ],
+    ["index", *(pytest.param(name, marks=pytest.mark.slow) for name in LONG[:3])],
 )
 def test_a_printed_page_is_whole(browser: Browser, kept: Path, name: str, tmp_path: Path) -> None:
     """On A4: no navigation, folds open, no table wider than the paper, dark text whatever the scheme."""

@@ -91,18 +91,19 @@ STATISTICS = {
     ("name", "text", "message"),
     [
         ("history.csv", "round,test_accuracy\n0,high\n", "test_accuracy: expected numbers"),
-        ("history.csv", "round,test_accuracy\nzero,0.5\n", "round: expected numbers"),
-        ("history.csv", "round,test_accuracy\n,0.5\n", "round: expected a column of whole numbers"),
-        ("history.csv", "test_accuracy\n0.5\n", "round: expected a column of whole numbers"),
         ("history.csv", "", "no table: No columns to parse from file"),
-        ("stats.json", STATISTICS | {"c_score": "low"}, "c_score: got 'low', expected a number"),
-        ("stats.json", STATISTICS | {"sizes": {"min": 1}}, "sizes.max: missing, but required"),
-        (
-            "stats.json",
-            STATISTICS | {"label_counts": [[1], ["2"]]},
-            "label_counts.1.0: got '2', expected",
+        ("stats.json", STATISTICS | {"label_counts": [[1], ["2"]]}, "label_counts.1.0: got '2', expected"),
+        *(
+            pytest.param(*item, marks=pytest.mark.slow)
+            for item in (
+                ("history.csv", "round,test_accuracy\nzero,0.5\n", "round: expected numbers"),
+                ("history.csv", "round,test_accuracy\n,0.5\n", "round: expected a column of whole numbers"),
+                ("history.csv", "test_accuracy\n0.5\n", "round: expected a column of whole numbers"),
+                ("stats.json", STATISTICS | {"c_score": "low"}, "c_score: got 'low', expected a number"),
+                ("stats.json", STATISTICS | {"sizes": {"min": 1}}, "sizes.max: missing, but required"),
+                ("stats.json", STATISTICS | {"label_counts": [[], []]}, "label_counts.0: got [], expected"),
+            )
         ),
-        ("stats.json", STATISTICS | {"label_counts": [[], []]}, "label_counts.0: got [], expected"),
     ],
 )
 def test_a_file_of_wrong_types_is_named_in_one_line(
@@ -134,7 +135,10 @@ def test_a_report_without_a_column_is_named_in_one_line(target: str, column: str
         survey(CONFIG, tmp_path)
 
 
-@pytest.mark.parametrize("final", [{"test_accuracy": "high"}, [0.5], "0.5"])
+@pytest.mark.parametrize(
+    "final",
+    [{"test_accuracy": "high"}, *(pytest.param(value, marks=pytest.mark.slow) for value in ([0.5], "0.5"))],
+)
 def test_a_summary_of_wrong_types_is_shown_as_damaged(final: object, tmp_path: Path) -> None:
     run = build_catalogue(CONFIG).needed("rfedavg", "table1")[0]
     finish(run, tmp_path, 0.5)

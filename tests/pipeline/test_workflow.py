@@ -212,6 +212,7 @@ def test_a_diverged_run_is_shown_and_a_failed_one_stops_its_table_only(project: 
     assert len(project.executed()) == 2, "only the failed algorithm's seeds were still to be done"
 
 
+@pytest.mark.slow
 def test_the_primary_papers_reports_are_at_the_top(project: Project) -> None:
     project.make("reports/table2.csv")
     top = project.folder / "reports" / "table2.csv"
