@@ -9,7 +9,15 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from fedcore.base.options import Options
 from fedcore.base.registry import NAME
@@ -143,6 +151,13 @@ class ChosenParams(Section):
     """Values by key of a run's specification."""
     source: str
     """What they were chosen from."""
+
+    @field_validator("values")
+    @classmethod
+    def _none_is_a_run_s_own(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if "seed" in values:
+            raise ValueError("got the key 'seed', expected keys that runs with other seeds share")
+        return values
 
 
 class PerParams(Section, extra="allow"):

@@ -81,6 +81,8 @@ def _at_once(values: Mapping[str, Any]) -> dict[str, Any]:
     """Let all clients train in one round as long as each does on average in all rounds."""
     training = values["training"]
     times = training["rounds"] * values["participation"]["fraction"]
+    if times <= 0:
+        return dict(values)  # which is refused where it is parsed
     lengths = [key for key in LENGTHS if key in training] or ["local_epochs"]
     longer = {key: _longer(training.get(key, 1), times) for key in lengths}
     return {**values, "participation": {"fraction": 1.0}, "training": {**training, **longer, "rounds": 1}}
@@ -156,6 +158,8 @@ def place_of(params: PaperParams, query: Query, message: str) -> str:
                 paths[section] = f"algorithms.{query.algorithm}.per.{key}"
     if message.partition(":")[0] in dict(query.changes):
         return f"{message} (in grid, tune, variants or controls, algorithm '{query.algorithm}')"
+    if message.partition(":")[0] in dict(_chosen(params, query)):
+        return f"{message} (in chosen, algorithm '{query.algorithm}')"
     if dot and section in paths:
         return f"{paths[section]}.{rest}"
     if section in {"regimes", "datasets", "algorithms"}:

@@ -112,6 +112,16 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("scales.demo.papers.fedwow", {}, "scales.demo.papers: got 'fedwow', which is not defined"),
         ("scales.demo.seeds", None, "scales.demo.seeds: missing, but required where one_process is true"),
         ("papers", "none", "papers: got 'none', expected keys and values"),
+        (
+            "papers.rfedavg.chosen",
+            [{"at": "mnist", "values": {"training.lr": "fast"}, "source": "a search"}],
+            "papers.rfedavg.training.lr: got 'fast', expected a number (in chosen, algorithm 'fedavg')",
+        ),
+        (
+            "papers.rfedavg.chosen",
+            [{"at": "mnist", "values": {"seed": 7}, "source": "a search"}],
+            "papers.rfedavg.chosen.0.values: got the key 'seed', expected keys that runs with other seeds",
+        ),
     ],
 )
 def test_a_wrong_value_is_one_line_with_the_path_of_the_key(

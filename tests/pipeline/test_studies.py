@@ -304,6 +304,14 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             f"{FILE}: participation.fraction: got None, expected a number",
         ),
         (
+            {"grid": {"training.rounds": [0]}, "algorithms": {"fedavg": {"once": True}}},
+            f"{FILE}: training.rounds: got 0, expected a number greater than 0",
+        ),
+        (
+            {"grid": {"participation.fraction": [0]}, "algorithms": {"fedavg": {"once": True}}},
+            f"{FILE}: participation.fraction: got 0, expected a number greater than 0",
+        ),
+        (
             {"algorithms": {"fedprox": {"grid": {"algorithm.mu": [[[3, 4]]]}}}},
             f"{FILE}: algorithm.mu: got ((3, 4),), expected a number",
         ),
