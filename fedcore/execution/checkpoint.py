@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fedcore.base.options import differences
 from fedcore.parts import State
 
 FORMAT = 5
+SAVING = 50  # how many times as long as writing a checkpoint took it is until the next
 PLAIN = ("round", "values", "holders", "bytes_down", "bytes_up", "rows_gradient", "rows_forward", "history")
 
 
@@ -29,6 +31,24 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
     stored["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(path) as handle:
         np.savez(handle, sha256=_sha256(stored), **stored)  # type: ignore[arg-type]
+
+
+def regularly(path: Path, identity: dict[str, Any], seconds: float) -> Callable[[State], None]:
+    """Return what saves the states that it is given, if ``seconds`` have passed since the last one.
+
+    Large ones are fewer, so that writing them takes a fiftieth of the time at most; with 0 all are saved.
+    """
+    last, pause = time.perf_counter(), seconds
+
+    def save_if_due(state: State) -> None:
+        nonlocal last, pause
+        began = time.perf_counter()
+        if began - last >= pause:
+            save(path, state, identity)
+            last = time.perf_counter()
+            pause = max(seconds, SAVING * (last - began)) if seconds else 0.0
+
+    return save_if_due
 
 
 def load(path: Path, identity: dict[str, Any], device: Device) -> State | None:

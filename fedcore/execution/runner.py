@@ -56,7 +56,7 @@ class Settings:
         threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
         save_model: write model.npz.
-        checkpoint_seconds: least time between two checkpoints.
+        checkpoint_seconds: least time between two checkpoints; more between large ones, with 0 none.
         stall_seconds: longest time without a finished round, before the process ends itself; 0 for any.
         provenance: values of the caller's, such as a code hash, kept in provenance.json.
         force: replace another specification's result in the output folder, or write beside files of no run.
@@ -123,7 +123,7 @@ def execute(
             _refuse_another_result(folder, spec)
         prepared, identity, notes = prepare(spec, settings)
         state = _first_state(prepared, folder, identity, settings)
-        saved = time.perf_counter()
+        save = folder and checkpoint.regularly(folder / CHECKPOINT, identity, settings.checkpoint_seconds)
         rounds: list[float] = []
         sent = 0
         for seconds in simulate(prepared, state):
@@ -134,9 +134,8 @@ def execute(
                 send(row)
             sent = len(state.history)
             alive()
-            if folder and time.perf_counter() - saved >= settings.checkpoint_seconds:
-                checkpoint.save(folder / CHECKPOINT, state, identity)
-                saved = time.perf_counter()
+            if save:
+                save(state)
         timing = timing_of(prepared, began, rounds)
         clients = metrics.by_client(prepared, state) if spec.evaluation.clients else []
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,19 @@ def test_an_unchanged_one_is_gone_on_from(made: Made, capfd: pytest.CaptureFixtu
     assert rounds == [4, 5, 6]
     assert capfd.readouterr().err == ""
     made.completes()
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, 31), (0.001, 1)])
+def test_a_checkpoint_that_takes_long_to_write_is_written_rarely(
+    seconds: float, expected: int, spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def save(path: Path, state: State, identity: dict[str, Any]) -> None:
+        written.append(state.round)
+        time.sleep(200 * seconds)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    spec = {**spec, "training": {**spec["training"], "rounds": 30}}
+    run(spec, tmp_path / "run", Settings(checkpoint_seconds=seconds), lambda *_: time.sleep(0.002))
+    assert len(written) == expected
