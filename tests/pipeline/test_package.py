@@ -28,7 +28,9 @@ def test_frictionless_reads_every_file_by_its_description() -> None:
 
 def test_papers_files_pass_and_a_changed_number_does_not(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    shutil.copytree(REFERENCE / "comfed", kept / "comfed")
+    (kept / "comfed").mkdir(parents=True)
+    for name in ("table4_by_client.csv", "early.csv", "runs.parquet"):
+        shutil.copy(REFERENCE / "comfed" / name, kept / "comfed")
     (kept / "radfed").mkdir()
     for path in REFERENCE.glob("radfed/*_readings.csv"):  # one of its choices has the name of a column
         shutil.copy(path, kept / "radfed")
@@ -38,7 +40,8 @@ def test_papers_files_pass_and_a_changed_number_does_not(tmp_path: Path) -> None
     assert len(report.tasks) == len([*kept.rglob("*.csv"), *kept.rglob("*.parquet")])
     path = kept / "comfed/table4_by_client.csv"
     path.write_text(path.read_text().replace(",paper,paper,", ",Paper,paper,", 1))
-    assert not frictionless.validate(str(kept / PACKAGE)).valid
+    changed = frictionless.Package(str(kept / PACKAGE)).get_resource("comfed-table4_by_client")
+    assert changed.validate().flatten(["type"]) == [["hash-count"]]
 
 
 def test_a_column_without_an_explanation_is_refused(tmp_path: Path) -> None:
