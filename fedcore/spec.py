@@ -118,7 +118,7 @@ class Participation(Options):
 
     def cohort_size(self, clients: int, active: int | None = None) -> int:
         """Return S: the fraction of all clients, at least one, at most those with data (all unless given)."""
-        return max(1, min(floor(self.fraction * clients + 0.5), clients if active is None else active))
+        return max(1, min(floor(self.fraction * clients + 0.5 + 1e-9), clients if active is None else active))
 
 
 def _observers(given: Any) -> dict[str, Choice]:

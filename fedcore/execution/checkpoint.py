@@ -21,9 +21,13 @@ SAVING = 50  # how many times as long as writing a checkpoint took it is until t
 PLAIN = ("round", "values", "holders", "bytes_down", "bytes_up", "rows_gradient", "rows_forward", "history")
 
 
-def save(path: Path, state: State, identity: dict[str, Any]) -> None:
-    """Write ``state``, what it belongs to (specification, data and partition hashes), and a hash of both."""
-    header = {"format": FORMAT, "identity": identity, "state": {key: getattr(state, key) for key in PLAIN}}
+def save(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.0) -> None:
+    """Write ``state``, what it belongs to (specification, data and partition hashes), and a hash of both.
+
+    ``seconds`` is how long this process and earlier ones have worked on the run.
+    """
+    plain = {**{key: getattr(state, key) for key in PLAIN}, "seconds": seconds}
+    header = {"format": FORMAT, "identity": identity, "state": plain}
     arrays = {"models": state.models, **{f"server/{name}": tensor for name, tensor in state.server.items()}}
     for kind, stores in (("slots", state.optimizer_state), ("clients", state.clients)):
         arrays |= {f"{kind}/{key}/{sub}": array for key, its in stores.items() for sub, array in its.items()}
@@ -33,20 +37,21 @@ def save(path: Path, state: State, identity: dict[str, Any]) -> None:
         np.savez(handle, sha256=_sha256(stored), **stored)  # type: ignore[arg-type]
 
 
-def regularly(path: Path, identity: dict[str, Any], seconds: float) -> Callable[[State], None]:
+def regularly(path: Path, identity: dict[str, Any], seconds: float, began: float) -> Callable[[State], None]:
     """Return what saves the states that it is given, if ``seconds`` have passed since the last one.
 
-    Large ones are fewer, so that writing them takes a fiftieth of the time at most; with 0 all are saved.
+    Large ones are fewer, so that writing them takes a fiftieth of the time at most; with 0 all are saved. The
+    run, or its part in this process, ``began`` at that reading of the clock.
     """
     last, pause = time.perf_counter(), seconds
 
     def save_if_due(state: State) -> None:
         nonlocal last, pause
-        began = time.perf_counter()
-        if began - last >= pause:
-            save(path, state, identity)
+        now = time.perf_counter()
+        if now - last >= pause:
+            save(path, state, identity, state.seconds + now - began)
             last = time.perf_counter()
-            pause = max(seconds, SAVING * (last - began)) if seconds else 0.0
+            pause = max(seconds, SAVING * (last - now)) if seconds else 0.0
 
     return save_if_due
 

@@ -89,10 +89,10 @@ def rows_csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def timing_of(run: Run, began: float, rounds: list[float]) -> dict[str, Any]:
+def timing_of(run: Run, seconds: float, rounds: list[float]) -> dict[str, Any]:
     """Return what timing.json holds; a round's median leaves measuring out, and is null without a round."""
     return {
-        "seconds": round(time.perf_counter() - began, 3),
+        "seconds": round(seconds, 3),
         "median_round_seconds": round(statistics.median(rounds), 6) if rounds else None,
         "rounds_in_this_process": len(rounds),
         "engine": run.engine.name,

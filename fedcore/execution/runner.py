@@ -123,7 +123,8 @@ def execute(
             _refuse_another_result(folder, spec)
         prepared, identity, notes = prepare(spec, settings)
         state = _first_state(prepared, folder, identity, settings)
-        save = folder and checkpoint.regularly(folder / CHECKPOINT, identity, settings.checkpoint_seconds)
+        pause = settings.checkpoint_seconds
+        save = folder and checkpoint.regularly(folder / CHECKPOINT, identity, pause, began)
         rounds: list[float] = []
         sent = 0
         for seconds in simulate(prepared, state):
@@ -136,7 +137,7 @@ def execute(
             alive()
             if save:
                 save(state)
-        timing = timing_of(prepared, began, rounds)
+        timing = timing_of(prepared, state.seconds + time.perf_counter() - began, rounds)
         clients = metrics.by_client(prepared, state) if spec.evaluation.clients else []
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
             notes["clients_without_score"] = unscored

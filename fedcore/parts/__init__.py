@@ -59,6 +59,7 @@ class State:
         rows_gradient, rows_forward: rows that gradients were computed of so far, and that were only passed
             through a model; 0 unless the specification asks for them.
         history: one record per measured round.
+        seconds: how long earlier processes worked on the run, up to the checkpoint that it went on from.
     """
 
     round: int
@@ -73,6 +74,7 @@ class State:
     rows_gradient: int = 0
     rows_forward: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def model(self) -> Tensor:

@@ -104,8 +104,9 @@ class Divergence(Part):
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
         """Close the last inner round and compare the merged model with the centralised one."""
         self._close(run, state)
-        pair = (tensor.double().cpu().numpy() for tensor in (state.model, state.server["centralised"]))
-        state.values["divergence"][-1]["centralised"] = divergence_from_centralised(*pair)
+        if len(state.models) == 1:  # of a cluster's model the clients of all are no counterpart
+            pair = (tensor.double().cpu().numpy() for tensor in (state.model, state.server["centralised"]))
+            state.values["divergence"][-1]["centralised"] = divergence_from_centralised(*pair)
         state.values["inner"]["stage"] = 0
 
     def tables(self, state: State) -> dict[str, list[dict[str, float]]]:

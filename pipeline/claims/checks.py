@@ -178,6 +178,11 @@ class Close(Check):
     within: PositiveFloat
     base: float | None = None
 
+    def _known(self, name: str, means: Means) -> Self | None:
+        rows = self._among(self.rows, name, means)
+        apart = len(rows) > (1 if self.base is None else 0)
+        return self.model_copy(update={"rows": rows}) if apart else None
+
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         values = [means[row, name] for row in self.rows] + ([] if self.base is None else [self.base])
         low, high = min(values), max(values)
@@ -288,6 +293,12 @@ class Trend(Check):
     def needs(self, part: str, rows: Sequence[str]) -> tuple[Cell, ...]:
         """Return the cells in all columns of the row, and of the one that it is a change of."""
         return tuple(product(dict.fromkeys((part, self.changes_from or part)), self.columns))
+
+    def _known(self, name: str, means: Means) -> Self | None:
+        rows = {name, self.changes_from or name}
+        columns = tuple(column for column in self.columns if {*product(rows, (column,))} <= means.keys())
+        known = {"columns": columns, "by_at_least": 0.0}
+        return self.model_copy(update=known) if len(columns) > 1 else None
 
     def _part(self, name: str, means: Means) -> tuple[bool, str]:
         sign = -1 if self.kind == "falls" else 1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = tuple[int, ...]
+ROUNDING = 1e-9
 
 
 @cache
@@ -59,7 +60,7 @@ def shares(rows: NDArray[Any], values: NDArray[np.float64]) -> tuple[float, ...]
     lack to 1 is due to combinations. All are 0 where the values don't vary; there are none where the model of
     all points has as many parameters as there are values, and so would explain anything.
     """
-    count, total = rows.shape[1], values.var()
+    count, total = rows.shape[1], values.var() if np.ptp(values) > ROUNDING * abs(values).max() else 0.0
     if len(values) <= parameters(rows):
         return ()
 

@@ -118,17 +118,22 @@ def ours(reports: Reports) -> DataFrame:
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
-def order(cells: DataFrame) -> DataFrame:
-    """Return ``methods`` and Kendall's ``tau`` of each column whose rows are methods.
+def ranked(cells: DataFrame) -> DataFrame:
+    """Return the cells of columns whose rows are methods.
 
     Where a column gives changes against one row, that row's own change is 0.
     """
-    ranked = cells[cells["unit"].isin(RANKED)].copy()
-    change = ranked["unit"].eq(agreement.CHANGE)
-    of_changes = change.groupby([ranked[key] for key in agreement.COLUMN]).transform("any")
+    compared = cells[cells["unit"].isin(RANKED)].copy()
+    change = compared["unit"].eq(agreement.CHANGE)
+    of_changes = change.groupby([compared[key] for key in agreement.COLUMN]).transform("any")
     for name in ("mean", "published_mean"):
-        ranked[name] = ranked[name].mask(of_changes & ~change & ranked[name].notna(), 0.0)
-    return agreement.ordering(ranked)
+        compared[name] = compared[name].mask(of_changes & ~change & compared[name].notna(), 0.0)
+    return compared
+
+
+def order(cells: DataFrame) -> DataFrame:
+    """Return ``methods`` and Kendall's ``tau`` of each column of ``ranked`` cells."""
+    return agreement.ordering(ranked(cells))
 
 
 def by_table(cells: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from fedcore.base.lazy import DataFrame, Figure, pd
 from pipeline.claims.ledger import HOLDS, WORDS, ledger
 from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import CLAIM, ENDING
-from pipeline.fidelity.board import READINGS, SHORT, Board, judged, read, split_reading
+from pipeline.fidelity.board import READINGS, SHORT, Board, judged, ranked, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
 from pipeline.reports import figures
@@ -103,7 +103,8 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
     measured = cells[cells["verdict"].isin(VERDICTS)]
     short = cells[cells["verdict"] == SHORT]
     scores = measured[measured["unit"].isin(PERCENTAGES)]
-    groups = [group for _, group in measured.groupby(["target", "column"]) if group["mean"].count() > 1]
+    by_column = ranked(measured).groupby(["target", "column"])
+    groups = [group for _, group in by_column if group["mean"].count() > 1]
     columns = [group for group in groups if group["tau"].notna().any()]
     verdicts = claims(paper, reading, folder)
     return {
@@ -126,7 +127,9 @@ def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, obj
 
 
 def _best(cells: DataFrame, name: str) -> set[str]:
-    return set(cells.loc[cells[name] == cells[name].max(), "row"])
+    """Return the rows with the highest score, or with the fewest bytes."""
+    value = cells[name].min() if cells["unit"].eq("bytes").any() else cells[name].max()
+    return set(cells.loc[cells[name] == value, "row"])
 
 
 def claims(paper: str, reading: str, folder: Path, scale: str = REPRODUCTION) -> DataFrame:

@@ -73,7 +73,7 @@ def summary_of(line: Line) -> KeptSummary:
         status=line["status"],
         rounds=int(line["rounds"]),
         final={key: value for key, value in line.items() if key.startswith(MEASURED)} or None,
-        data_note=line["data"],
+        data_note=line.get("data", ""),
         data_state=line["data_state"],
         **{key: line[key] for key in ("spec_sha256", "data_sha256", "partition_sha256")},
         **{key: int(line[key]) for key in WORK if key in line},

@@ -289,12 +289,13 @@ def earlier_cells(path: Path) -> dict[Cell, Mapping[Hashable, Any]]:
 def merge_samples(before: Samples, now: Samples, pairs: Sequence[str]) -> dict[str, float]:
     """Return the numbers of both sittings in the runs' order, the newer if both have one.
 
-    Numbers of runs that share a pair can't be matched: the sitting with more of them counts.
+    Numbers of runs that share a pair can't be matched: the sitting with more of them counts. Those of a pair
+    that is none of ``pairs``, as after a split was renamed, are left out.
     """
     if any("#" in pair for pair in (*before, *now)):
         return dict(before if len(before) > len(now) else now)
     union = {**before, **now}
-    return {pair: union[pair] for pair in sorted(union, key=pairs.index)}
+    return {pair: union[pair] for pair in pairs if pair in union}
 
 
 def published_cells(path: Path | None, target: str) -> dict[Cell, Published]:

@@ -318,8 +318,11 @@ def of_datasets(
 
 
 def _chosen(frame: DataFrame, table: Table, columns: Sequence[Column], names: Mapping[str, str]) -> str:
-    chosen = {c.label: best(frame[frame["column"] == c.key], c.best or table.best) for c in columns}
-    parts = [f"{names[row]} ({label})" for label, row in chosen.items() if row is not None]
+    labels = [column.label for column in columns]
+    chosen = [(c, best(frame[frame["column"] == c.key], c.best or table.best)) for c in columns]
+    parts = [
+        f"{names[row]} ({c.label if labels.count(c.label) == 1 else c.heading})" for c, row in chosen if row
+    ]
     return f"Chosen: {'; '.join(parts)}." if parts else ""
 
 

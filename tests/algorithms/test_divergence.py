@@ -109,3 +109,10 @@ def test_tables_are_files_that_survive_an_interruption(spec: Values, tmp_path: P
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     with (tmp_path / "whole/mixture.csv").open() as handle:
         assert [row["pass"] for row in csv.DictReader(handle)] == ["0", "1", "2", "3"]
+
+
+def test_a_cluster_s_model_is_not_compared_with_one_of_all_clients(whole: Values) -> None:
+    clustered = {"name": "fl_hc", "cluster_round": 2, "threshold": 1e-4}
+    table = run({**whole, "algorithm": clustered}).tables["divergence"]
+    assert [isnan(row["centralised"]) for row in table] == [False, False, True, True]
+    assert all(row["local"] > 0 for row in table)

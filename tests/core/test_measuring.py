@@ -290,6 +290,33 @@ def test_a_rounds_time_leaves_measuring_out(spec: dict[str, Any], monkeypatch: p
     assert timing["rounds_in_this_process"] == 6
     assert timing["seconds"] > 7 * 0.2
     assert 0 < timing["median_round_seconds"] < 0.2
+
+
+def test_a_resumed_run_took_the_time_of_all_its_parts(
+    spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = simulation.record
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.1)
+        return plain(*given)
+
+    def stop(done: int, *_: Any) -> None:
+        if done in stops:
+            stops.remove(done)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulation, "record", slow)
+    stops = [3, 5]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            run(spec, tmp_path, Settings(checkpoint_seconds=0.0), stop)
+    timing = run(spec, tmp_path, Settings(checkpoint_seconds=0.0), stop).timing
+    assert timing["rounds_in_this_process"] == 2
+    assert 7 * 0.1 < timing["seconds"] < 9 * 0.1 + 2
+
+
+def test_the_median_of_rounds_is_told(spec: dict[str, Any]) -> None:
     prepared, *_ = prepare(parse(spec), Settings())
     assert timing_of(prepared, 0.0, [1.0, 2.0, 9.0])["median_round_seconds"] == 2
 

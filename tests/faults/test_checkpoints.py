@@ -210,7 +210,7 @@ def test_a_checkpoint_that_takes_long_to_write_is_written_rarely(
 ) -> None:
     written: list[int] = []
 
-    def save(path: Path, state: State, identity: dict[str, Any]) -> None:
+    def save(path: Path, state: State, identity: dict[str, Any], _: float) -> None:
         written.append(state.round)
         time.sleep(200 * seconds)
 

@@ -144,8 +144,8 @@ def stopped(runs: Batch, done: int = 6) -> None:
     def die() -> None:
         save = checkpoint.save
 
-        def last(path: Path, state: Any, identity: dict[str, Any]) -> None:
-            save(path, state, identity)
+        def last(path: Path, state: Any, *more: Any) -> None:
+            save(path, state, *more)
             if state.round == done:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -398,8 +398,8 @@ def test_a_device_that_fails_ends_the_batch_in_words(
     def fail() -> None:
         save = checkpoint.save
 
-        def broken(path: Path, state: Any, identity: dict[str, Any]) -> None:
-            save(path, state, identity)
+        def broken(path: Path, state: Any, *more: Any) -> None:
+            save(path, state, *more)
             if state.round == 5:
                 raise RuntimeError(said)
 

@@ -845,3 +845,33 @@ def test_a_wrong_ledger_is_refused_in_one_line(tmp_path: Path, old: str, new: st
     assert said in message
     assert str(path) in message
     one_line(message)
+
+
+@pytest.mark.parametrize(
+    ("check", "known", "status"),
+    [
+        ({"kind": "close", "rows": ["a", "b", "c"], "within": 1}, {"a": 50.0, "b": 90.0}, "not reproduced"),
+        ({"kind": "close", "rows": ["a", "b", "c"], "within": 1}, {"a": 50.0, "b": 50.5}, "not enough runs"),
+        ({"kind": "close", "rows": ["a", "b"], "within": 1, "base": 0}, {"a": 50.0}, "not reproduced"),
+        ({"kind": "close", "rows": ["a", "b"], "within": 1}, {"a": 50.0}, "not enough runs"),
+    ],
+)
+def test_two_rows_that_are_far_apart_are_not_close_whatever_the_third(
+    check: dict[str, object], known: dict[str, float], status: str
+) -> None:
+    frame = results({row: {"x": value} for row, value in known.items()})
+    assert verdict({**check, "columns": ["x"]}, frame).status == status
+
+
+@pytest.mark.parametrize(
+    ("means", "status"),
+    [
+        ({"x": 10.0, "z": 20.0}, "not reproduced"),
+        ({"x": 20.0, "z": 19.5}, "not enough runs"),
+        ({"x": 20.0, "z": 10.0}, "not enough runs"),
+        ({"x": 20.0}, "not enough runs"),
+    ],
+)
+def test_a_step_up_refutes_a_fall_whatever_lies_between(means: dict[str, float], status: str) -> None:
+    check = {"kind": "falls", "rows": ["a"], "columns": ["x", "y", "z"], "by_at_least": 1.0}
+    assert verdict(check, results({"a": means})).status == status

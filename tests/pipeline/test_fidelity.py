@@ -12,7 +12,8 @@ import pytest
 from fedcore.base.errors import DataError
 from pipeline.claims.checks import Beats
 from pipeline.claims.ledger import Claim
-from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, read
+from pipeline.fidelity.board import Board, board, by_table, compare, judged, printed_cells, ranked, read
+from pipeline.fidelity.scoreboard import _best
 from pipeline.papers import papers, published
 from pipeline.reports.style import Labels
 from pipeline.site.board import write
@@ -310,3 +311,21 @@ def test_the_page_shows_labels_where_they_are_known(printed: pd.DataFrame, tmp_p
     assert page.count("Method &lt;A&gt;</th>") == 3  # twice in table1, once where the released code is read
     assert page.count(">Set X 10%</td>") == 5
     assert "Set X 10%" not in written(result, tmp_path)[-1]
+
+
+def test_the_best_method_of_changes_is_that_of_the_largest_change() -> None:
+    """A base row is printed as a score, which is larger than all changes against it."""
+    cells = pd.DataFrame(
+        {
+            "paper": "p",
+            "target": "t",
+            "column": "x",
+            "row": ["base", "up", "down"],
+            "unit": ["percent", "relative_percent", "relative_percent"],
+            "mean": [82.0, -3.0, -5.0],
+            "published_mean": [82.9, 3.0, -5.0],
+        }
+    )
+    assert _best(ranked(cells), "mean") == {"base"}
+    assert _best(ranked(cells), "published_mean") == {"up"}
+    assert _best(ranked(cells.assign(unit="bytes")), "mean") == {"down"}

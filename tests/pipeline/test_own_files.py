@@ -119,3 +119,10 @@ def test_dvc_follows_files_of_a_grid_and_images(home: Path) -> None:
     stages = yaml.safe_load(dvc_yaml(Path("params.yaml")))["stages"]
     assert stages["one"]["deps"][-4:] == ["mine/t.csv", "mine/u.csv", "mine/pix/0", "mine/pix/1"]
     assert stages["data"]["deps"][-1] == "studies/one.yaml"
+
+
+def test_a_kept_run_on_data_without_a_note_can_be_read(tmp_path: Path) -> None:
+    hashes = dict.fromkeys(("spec_sha256", "data_sha256", "partition_sha256"), "f")
+    line = {"run": "r", "status": "completed", "rounds": 1, "data": "", "data_state": "real", **hashes}
+    kept.add_runs(pd.DataFrame([line]), tmp_path / "runs.parquet")
+    assert kept.summary_of(kept.lines_of(tmp_path / "runs.parquet")["r"])["data_note"] == ""

@@ -311,6 +311,8 @@ def test_shares_of_a_full_design_are_the_main_effects_of_an_analysis_of_variance
     pairs = np.array([*product("ab", "xy")])
     assert shares(pairs, np.array([0.0, 0.0, 0.0, 1.0])) == pytest.approx((1 / 3, 1 / 3))
     assert shares(pairs, np.ones(4)) == (0.0, 0.0)
+    three = np.array(list(product(range(2), repeat=3)))[:6]
+    assert shares(three, np.full(6, 0.1)) == (0.0, 0.0, 0.0), "their variance is rounding"
 
 
 def test_a_model_that_fits_anything_explains_nothing() -> None:

@@ -13,7 +13,7 @@ from fedcore.base.registry import plugins
 from fedcore.execution import runner
 from fedcore.execution.simulation import simulate, train
 from fedcore.parts import State, select
-from fedcore.spec import parse
+from fedcore.spec import Participation, parse
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import overlay
 from pipeline.catalogue.specification import cohort_size, training_clients, worth
@@ -70,6 +70,15 @@ def test_a_round_trains_as_many_clients_as_its_schedule_says(spec: Values, name:
     _, trained = train(run, state, plan)
     assert len(trained) == run.recipe.schedule.trainings(select.cohort_size(run))
     assert cohort_size(run.spec.resolved()) == select.cohort_size(run) == 4
+
+
+@pytest.mark.parametrize(
+    ("fraction", "clients", "size"),
+    [(0.1, 100, 10), (0.25, 10, 3), (0.29, 50, 15), (0.31, 50, 16), (0.58, 25, 15), (0.01, 10, 1)],
+)
+def test_half_a_client_counts_as_one(fraction: float, clients: int, size: int) -> None:
+    """Also where the product in binary lies just below the half."""
+    assert Participation(fraction=fraction).cohort_size(clients) == size
 
 
 @pytest.mark.parametrize(
