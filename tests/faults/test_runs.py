@@ -30,6 +30,7 @@ from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT, changed
 from fedcore.execution.machine import watched
 from fedcore.execution.runner import Settings
+from fedcore.parts import State
 
 FILES = ("spec.yaml", "history.csv", "summary.json")
 ALL = (*FILES, "timing.json", "provenance.json")
@@ -144,8 +145,8 @@ def stopped(runs: Batch, done: int = 6) -> None:
     def die() -> None:
         save = checkpoint.save
 
-        def last(path: Path, state: Any, *more: Any) -> None:
-            save(path, state, *more)
+        def last(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.0) -> None:
+            save(path, state, identity, seconds)
             if state.round == done:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -398,8 +399,8 @@ def test_a_device_that_fails_ends_the_batch_in_words(
     def fail() -> None:
         save = checkpoint.save
 
-        def broken(path: Path, state: Any, *more: Any) -> None:
-            save(path, state, *more)
+        def broken(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.0) -> None:
+            save(path, state, identity, seconds)
             if state.round == 5:
                 raise RuntimeError(said)
 
