@@ -177,7 +177,9 @@ def find(kind: str, name: object, where: str | None = None) -> Plugin:
     if not isinstance(name, str) or name not in known:
         hint = suggestion(shown(name), sorted(known))
         searched = f"{VARIABLE} names {', '.join(map(str, folders(kind))) or 'no folder'}"
-        raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}; {searched}")
+        files = (path for folder in folders(kind) for path in folder.glob("*.py") if path.stem == name)
+        empty = "".join(f"; {path} declares no PLUGIN of this name" for path in files)
+        raise SpecError(f"{where or kind + '.name'}: no {kind} named {shown(name)}{hint}; {searched}{empty}")
     return known[name]
 
 

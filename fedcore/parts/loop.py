@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.lazy import Module, Tensor, torch
 from fedcore.engines import Batches, Job, Loop
 from fedcore.engines.forward import arithmetic
@@ -18,7 +18,8 @@ class Client:
     Attributes:
         id: which client.
         rates: the learning rate of each gradient step, as many as there are batches.
-        memory: its tensors by name, which it finds again in later rounds; a checkpoint saves them.
+        memory: its tensors by name, which it finds again in later rounds, but for those that it deletes; a
+            checkpoint saves them.
         sent: what else it uploads by name: ``Upload.extras``. The part's ``messages`` count it.
         run: the run; only to be read.
         state: all that changes in it, such as ``state.server``; only to be read.
@@ -61,17 +62,33 @@ class LocalTraining(UpdateRule, ABC):
             w = job.received
             seeds = run.streams.get(f"loop/{job.stage}", state.round, job.client)
             memory = {name: store[job.client] for name, store in state.clients.items() if job.client in store}
+            found = [*memory]
             client = Client(job.client, learning_rates(run, state, job.client), memory, {}, run, state)
             devices = [w.device] if w.is_cuda else []
             with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
                 model = self.train(client, _module(run, state, w), batches)
+            _refuse_others(run, client, model)
+            for name in found:
+                del state.clients[name][client.id]
             for name, value in memory.items():
                 state.clients[name][client.id] = value.detach()
             sent = {name: value.detach() for name, value in client.sent.items()}
             return torch.nn.utils.parameters_to_vector(model.parameters()).detach(), sent
 
         return trained
+
+
+def _refuse_others(run: Run, client: Client, model: object) -> None:
+    """Refuse what ``train`` leaves or returns if it is not of the type that it must be."""
+    algorithm = f"algorithm '{run.spec.algorithm.name}'"
+    for place, values in (("memory", client.memory), ("sent", client.sent)):
+        for name, value in values.items():
+            if not torch.is_tensor(value):
+                found = f"client.{place}[{name!r}] is of type {type(value).__name__}"
+                raise BrokenContract(f"{algorithm}: {found}, expected a tensor")
+    if not isinstance(model, torch.nn.Module):
+        raise BrokenContract(f"{algorithm}: train returned {type(model).__name__}, expected the model")
 
 
 def _module(run: Run, state: State, w: Tensor) -> Module:

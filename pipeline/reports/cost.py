@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedcore.base.lazy import DataFrame, Series, pd
+from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Sources
 from pipeline.reports.results import RunFacts, pair_key, read
 from pipeline.reports.tables import NEVER, Table
@@ -20,7 +21,8 @@ LEVEL = "level"
 class Cost(Table):
     """A table of the first measured round at which a run has reached a target, and of megabytes until then.
 
-    A run that never does counts in no mean, and its cell says so.
+    A run that never does counts in no mean, and its cell says so. Megabytes are printed with so many decimals
+    that the smallest number has two digits or more.
 
     Attributes:
         metric: the column of a run's history.
@@ -37,7 +39,8 @@ class Cost(Table):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
-        levels = self.levels(read(sources.cells, sources.root))
+        runs = read(sources.cells, sources.root)
+        levels = self.levels(runs)
 
         def measure(facts: RunFacts, column: str) -> float | None:
             kind, setting = split(column)
@@ -49,7 +52,18 @@ class Cost(Table):
             means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
             return frame.assign(**{LEVEL: [means[split(column)[1]] for column in frame["column"]]})
 
-        Table.build(replace(self, measure=measure, finish=with_levels), sources, outputs)
+        traffic = [
+            (column, one) for (_, column), facts in runs.items() for one in facts if _is_traffic(column)
+        ]
+        sent = [value for column, one in traffic if (value := measure(one, column)) not in {None, 0.0, NEVER}]
+
+        def finer(params: PaperParams) -> tuple[Column, ...]:
+            decimals = max(KINDS["traffic"][1], 1 - math.floor(math.log10(min(sent, default=1.0))))
+            columns = self.columns(params)
+            return tuple(replace(c, decimals=decimals) if _is_traffic(c.key) else c for c in columns)
+
+        exact = replace(self, columns=finer, measure=measure, finish=with_levels)
+        Table.build(exact, sources, outputs)
 
     def levels(self, cells: Mapping[Cell, Sequence[RunFacts]]) -> dict[str, dict[str, float]]:
         """Return the value to reach of each setting, by what runs that are compared share."""
@@ -99,6 +113,10 @@ def rounds_to(
 def mean_of(known: Mapping[str, float]) -> float:
     """Return the mean of a setting's values to reach; NaN, which nothing reaches, without any."""
     return statistics.fmean(known.values()) if known else math.nan
+
+
+def _is_traffic(column: str) -> bool:
+    return split(column)[0] == "traffic"
 
 
 def split(column: str) -> tuple[str, str]:

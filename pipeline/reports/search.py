@@ -19,7 +19,7 @@ from fedcore.base.lazy import DataFrame, scipy
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
-from pipeline.catalogue.schema import PaperParams, Range, Tried, TuneParams
+from pipeline.catalogue.schema import ChosenParams, PaperParams, Range, Tried, TuneParams
 from pipeline.catalogue.targets import Asked, Column, Query, Sources
 from pipeline.reports.results import RunFacts, read_tidy, short_hash
 from pipeline.reports.tables import Table, best
@@ -102,6 +102,18 @@ def candidates(tune: TuneParams, values: Tried, place: str = "") -> list[Choice]
         {key: _at(values[key], share) for key, share in zip(values, point, strict=True)}
         for point in points.tolist()
     ]
+
+
+def chosen_of_today(params: PaperParams, entry: ChosenParams) -> bool:
+    """Return whether a search of today has a candidate with the chosen values, as far as it tries them."""
+    values = {key: frozen(key, value) for key, value in entry.values.items()}
+    methods = [entry.of] if entry.of in params.algorithms else params.algorithms
+    choices = (
+        choice
+        for method, dataset in product(methods, params.datasets)
+        for choice in candidates(params.tune, tried(params, str(method), dataset), dataset)
+    )
+    return any(all(values.get(key, value) == value for key, value in choice.items()) for choice in choices)
 
 
 def _sobol(tune: TuneParams, values: Tried, place: str, budget: int) -> NDArray[np.float64]:

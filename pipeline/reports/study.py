@@ -22,7 +22,17 @@ from pipeline.reports import benchmark, cost, figures, ranks, significance, styl
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Picture, by_label
 from pipeline.reports.results import RunFacts
-from pipeline.reports.search import SELECTION, Choice, Search, held_out, on_held_out, search, seeds, tried
+from pipeline.reports.search import (
+    SELECTION,
+    Choice,
+    Search,
+    chosen_of_today,
+    held_out,
+    on_held_out,
+    search,
+    seeds,
+    tried,
+)
 from pipeline.reports.tables import Table
 
 BASE = "fedavg"
@@ -270,6 +280,10 @@ def _note(design: _Design, frame: DataFrame) -> str:
     if tuned(params):
         named = ", ".join(sorted({entry.source.partition(":")[0] for entry in params.chosen}))
         source = f"Values were chosen on held-out rows, by {named}." if named else "No value is chosen yet."
+        if old := [entry.of or entry.at for entry in params.chosen if not chosen_of_today(params, entry)]:
+            source += (
+                f" Those of {', '.join(dict.fromkeys(old))} were chosen among other candidates than today's."
+            )
     if margin is None:
         return source
     base = next(key for key, row in design.methods.items() if row.method == _base(params))

@@ -16,7 +16,7 @@ from torch.nn import functional
 import fedcore
 from fedcore.algorithms import AlgorithmOptions, recipe
 from fedcore.base import registry
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import BrokenContract, SpecError
 from fedcore.base.registry import Plugin, plugins
 from fedcore.engines import Batches, Upload
 from fedcore.execution.result import Result
@@ -240,3 +240,45 @@ def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:
 def test_terms_beside_a_loop_are_refused(spec: Values) -> None:
     with pytest.raises(SpecError, match="its loop has its own objective, found the term 'proximal'"):
         fedcore.run(own(spec, PlainSgd(), objective=(Proximal(1.0),)), None, CPU, False)
+
+
+@dataclass(frozen=True)
+class Forgets(PlainSgd):
+    """Leaves what ``left`` says in the first round, and takes it out in the second."""
+
+    left: Any = None
+    extra: Any = None
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        seen = client.memory.pop("seen", None)
+        assert (seen is not None) == (client.state.round == 1)
+        if client.state.round == 0:
+            client.memory["seen"] = self.left
+        if self.extra is not None:
+            client.sent["extra"] = self.extra
+        return super().train(client, model, batches)
+
+
+def test_what_a_client_deletes_from_its_memory_is_gone(spec: Values) -> None:
+    spec |= {"participation": {}, "training": {**spec["training"], "rounds": 4}}
+    fedcore.run(own(spec, Forgets(left=torch.tensor(1.0))), None, CPU, False)
+
+
+class Returns(PlainSgd):
+    """Returns nothing."""
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> Any:
+        super().train(client, model, batches)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Forgets(left=1), r"client\.memory\['seen'\] is of type int, expected a tensor"),
+        (Forgets(left=torch.tensor(1.0), extra=0.5), r"client\.sent\['extra'\] is of type float, expected a"),
+        (Returns(), "train returned NoneType, expected the model"),
+    ],
+)
+def test_what_a_loop_must_not_leave_or_return_is_named(spec: Values, part: PlainSgd, message: str) -> None:
+    with pytest.raises(BrokenContract, match=f"^algorithm 'own': {message}"):
+        fedcore.run(own(spec, part), None, CPU, False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import VARIABLE, find, folders
+from fedcore.base.registry import VARIABLE, find, folders, plugins
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -57,6 +57,19 @@ def test_a_part_that_lacks_a_method_is_named_in_one_line(tmp_path: Path) -> None
     assert "'push': Can't instantiate abstract class Push" in process.stderr
     assert "'bind'" in process.stderr or "method bind" in process.stderr
     assert len(process.stderr.strip().splitlines()) == 1
+
+
+def test_a_file_without_a_plugin_is_named_where_its_name_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "algorithms").mkdir()
+    (tmp_path / "algorithms/mine.py").write_text("MU = 0.1\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    plugins.cache_clear()
+    with pytest.raises(SpecError, match=r"algorithms/mine\.py declares no PLUGIN of this name$"):
+        find("algorithm", "mine")
+    with pytest.raises(SpecError, match=r"names .*algorithms$"):
+        find("algorithm", "other")
 
 
 NEEDS = """

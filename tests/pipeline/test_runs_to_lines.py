@@ -328,7 +328,9 @@ def test_numbers_of_two_sittings_are_joined_by_their_pairs() -> None:
     before, now = {"p/0": 1.0, "p/1": 2.0}, {"p/1": 3.0, "p/2": 4.0}
     joined = results.merge_samples(before, now, pairs)
     assert [*joined.items()] == [("p/2", 4.0), ("p/1", 3.0), ("p/0", 1.0)], "in the runs' order"
-    assert results.merge_samples({"old/0": 9.0}, now, pairs) == {"p/2": 4.0, "p/1": 3.0}, "a split was renamed"
+    assert results.merge_samples({"old/0": 9.0}, now, pairs) == {"p/2": 4.0, "p/1": 3.0}, (
+        "a split was renamed"
+    )
     twice = {"p/0#0": 1.0, "p/0#1": 2.0}
     assert results.merge_samples(twice, {"p/0": 5.0}, pairs) == twice, "the longer sitting"
     assert results.merge_samples({"p/0": 5.0}, twice, pairs) == twice

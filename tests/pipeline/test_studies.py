@@ -387,9 +387,9 @@ def costs(catalogue: Catalogue, root: Path) -> dict[tuple[str, str], dict[str, A
     return {(line["row"], line["column"]): line for line in lines}
 
 
-def pretend(catalogue: Catalogue, root: Path) -> None:
+def pretend(catalogue: Catalogue, root: Path, unit: float = 1e6) -> None:
     """FedAvg ends with .8 and .6 in its second round; one FedProx has .7 in its first, the other diverges."""
-    sent = {"bytes_down": [0.0, 3e6, 5e6], "bytes_up": [0.0, 1e6, 1e6]}
+    sent = {"bytes_down": [0.0, 3 * unit, 5 * unit], "bytes_up": [0.0, unit, unit]}
     for (row, _), runs in catalogue.cells("own", "table").items():
         for run in runs:
             ends = {"fedavg": (0.8, 0.6)[run.seed], "fedprox-mu_0.01": 0.7, "fedprox-mu_0.1": None}[row]
@@ -415,6 +415,14 @@ def test_the_cost_counts_rounds_and_bytes_until_fedavg_s_last_accuracy_at_the_sa
     page = (tmp_path / "cost.md").read_text()
     assert "To be reached: mnist sim 70.00%." in page
     assert "not reached in 2 cells" in page
+
+
+def test_megabytes_have_two_digits_or_more(tmp_path: Path) -> None:
+    catalogue = made()
+    for unit, printed in ((1e6, "10.00"), (1e3, "0.0100")):
+        pretend(catalogue, tmp_path, unit)
+        costs(catalogue, tmp_path)
+        assert f"{printed} ±" in (tmp_path / "cost.md").read_text().replace("**", "")
 
 
 def test_a_target_that_no_run_reaches_says_so(tmp_path: Path) -> None:

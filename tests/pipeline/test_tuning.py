@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from pretended import finish
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import SpecError
@@ -21,7 +22,15 @@ from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema import Range, Tried, TuneParams
 from pipeline.papers import build_catalogue
 from pipeline.reports.results import RunFacts, short_hash
-from pipeline.reports.search import candidates, chosen, held_out, on_held_out, seeds, with_chosen
+from pipeline.reports.search import (
+    candidates,
+    chosen,
+    chosen_of_today,
+    held_out,
+    on_held_out,
+    seeds,
+    with_chosen,
+)
 from pipeline.reports.tables import Table
 
 HOME = Path(__file__).parents[2]
@@ -205,6 +214,34 @@ def test_candidates_of_a_study_are_scored_on_rows_held_out_at_one_seed() -> None
             assert f"lr_{spec['training']['lr']:g}" in row
             assert f"clients_{spec['partition']['clients']}" in column
             assert run.algorithm == name
+
+
+@pytest.mark.parametrize(
+    ("entry", "known"),
+    [
+        ({"of": "fedprox", "values": {"training.lr": 0.1, "algorithm.mu": 1.0}}, True),
+        ({"of": "fedprox", "values": {"training.lr": 0.1, "algorithm.mu": 0.5}}, False),
+        ({"of": "fedprox", "values": {"training.lr": 0.3, "algorithm.mu": 1.0}}, False),
+        ({"of": "fedprox", "values": {"algorithm.mu": 0.1}}, True),
+        ({"values": {"training.lr": 1}}, True),
+        ({"values": {"training.lr": 0.3}}, False),
+    ],
+)
+def test_captions_name_chosen_values_that_are_no_candidates_any_more(
+    entry: dict[str, Any], known: bool, tmp_path: Path
+) -> None:
+    study = made(with_chosen(STUDY, [{"at": "mnist", "source": "own/tune: 90", **entry}]))
+    params = study.params.papers["own"]
+    assert chosen_of_today(params, params.chosen[0]) == known
+    for runs in study.cells("own", "table").values():
+        for run in runs:
+            finish(run, tmp_path, 0.5)
+    sources = study.sources("own", "table", tmp_path)
+    sources.build(sources.target.paths(tmp_path, "table"))
+    page = (tmp_path / "table.md").read_text()
+    assert "Values were chosen on held-out rows, by own/tune." in page
+    named = f"Those of {entry.get('of', 'mnist')} were chosen among other candidates than today's."
+    assert (named in page) == (not known)
 
 
 def test_a_study_s_file_keeps_what_was_chosen_and_its_runs_have_it(tmp_path: Path) -> None:
