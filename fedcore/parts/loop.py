@@ -62,14 +62,14 @@ class LocalTraining(UpdateRule, ABC):
             w = job.received
             seeds = run.streams.get(f"loop/{job.stage}", state.round, job.client)
             memory = {name: store[job.client] for name, store in state.clients.items() if job.client in store}
-            found = [*memory]
+            found = {*memory}
             client = Client(job.client, learning_rates(run, state, job.client), memory, {}, run, state)
             devices = [w.device] if w.is_cuda else []
             with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
                 model = self.train(client, _module(run, state, w), batches)
             _refuse_others(run, client, model)
-            for name in found:
+            for name in found - memory.keys():
                 del state.clients[name][client.id]
             for name, value in memory.items():
                 state.clients[name][client.id] = value.detach()
