@@ -38,6 +38,8 @@ def test_repro_builds_a_paper_and_a_second_one_does_nothing(project: Project) ->
 
 @pytest.mark.slow
 def test_an_edit_redoes_what_it_touches(project: Project) -> None:
+    project.run("dvc", "repro", "rfedavg")
+    project.executed()
     before = (project.folder / TABLE).read_text()
     project.edit("params.yaml", "lambda: 0.0001", "lambda: 0.001")
     project.run("dvc", "repro", "rfedavg")
