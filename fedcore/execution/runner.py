@@ -56,7 +56,7 @@ class Settings:
         threads: threads of one run, 1 to ``MOST_THREADS``.
         resume: go on from a checkpoint in the output folder.
         save_model: write model.npz.
-        checkpoint_seconds: least time between two checkpoints; more between large ones, with 0 none.
+        checkpoint_seconds: least time between two checkpoints, more for large ones; 0 saves after each round.
         stall_seconds: longest time without a finished round, before the process ends itself; 0 for any.
         provenance: values of the caller's, such as a code hash, kept in provenance.json.
         force: replace another specification's result in the output folder, or write beside files of no run.

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.reports.agreement import ROUNDING
+
 Row = tuple[int, ...]
-ROUNDING = 1e-9
 
 
 @cache
