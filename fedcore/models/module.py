@@ -21,9 +21,9 @@ ROWS, TOLERANCE = 4, 1e-5
 class ModuleOptions(ModelOptions):
     """Keys of every model that is made of a module.
 
-    ``norm``: what to do with batch normalisation. Its running statistics are no parameters, so averaging says
-    nothing of them: ``refuse``; ``group``: GroupNorm with ``groups`` groups in its place (Hsieh et al., ICML
-    2020); ``frozen``: the statistics stay as they start, in training too. ``dropout``: ``refuse`` or ``off``;
+    ``norm``: what to do with batch normalisation, as its running statistics are not averaged: ``refuse``;
+    ``group``: GroupNorm with ``groups`` groups in its place (Hsieh et al., ICML 2020); ``frozen``: the
+    statistics stay as they start, in training too. ``dropout``: ``refuse`` or ``off``;
     which units fall out is drawn outside the seeds of a run.
     """
 

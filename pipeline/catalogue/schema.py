@@ -79,7 +79,7 @@ class RegimeParams(Section):
     precision: Precision | None = None
     """Arithmetic in this regime; that of `common` unless set."""
     evaluation: EvaluationParams = EvaluationParams()
-    """What of `common.evaluation` this regime does otherwise."""
+    """Keys of `common.evaluation` that differ in this regime."""
 
 
 class Range(Section):
@@ -128,7 +128,7 @@ class TuneParams(Section):
     `sobol` (for a `benchmark`): a scrambled sequence for each data set, which all methods share."""
     columns: tuple[str, ...] = ()
     """Keys with a column of the `sobol` sequence of their own: methods that have such a key try the same
-    shares of its range in the same trials. A method's other keys take the columns that it leaves free."""
+    shares of its range in the same trials. A method's other keys take the remaining columns."""
     trials: PositiveInt | None = None
     """Candidates of each method in each setting, at most; a `grid` of lists needs none."""
     held_out: Annotated[float, Field(gt=0, lt=1)] | Literal["clients", "selection"] = 0.2
@@ -174,7 +174,7 @@ class AlgorithmParams(PerParams):
     """Registered name; the entry's own key unless set."""
     options_of: tuple[Key, ...] = ()
     """Entries whose options hold here too, their `per` included, as far as this algorithm has such options;
-    of two entries the later counts, and what is written here goes first."""
+    an option of this entry overrides theirs, and a later one of them an earlier one."""
     per: dict[Key, PerParams] = Field(default={})
     """Changes by data set, split or regime name, applied in the order written."""
     tune: Tried = Field(default={})

@@ -1,6 +1,6 @@
 """synthetic(u, v) of Li et al.: clients with linear-softmax models and features of their own.
 
-u moves the clients' models apart, v their features; sizes follow a power law (a log-normal). A client's u_k
+u moves the clients' models apart, v their features; sizes are log-normal. A client's u_k
 moves all classes' outputs alike, so that u alone changes no label.
 """
 
