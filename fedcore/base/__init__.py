@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 MIRROR = "FEDCORE_MIRROR"  # the variable that names a folder or URL of upstream's data files
 
 
