@@ -76,7 +76,7 @@ class Fused(analytic.Analytic):
             coefficients = analytic.Layer(a, None, a, None, first.activation)
             step, labels = analytic.Backward([coefficients, *others], (), self.scratch), block.y
         else:
-            step, labels = partial(_linear, a), torch.eye(a.shape[1], dtype=a.dtype).index_select(0, block.y)
+            step, labels = partial(_linear, a), torch.eye(a.shape[1]).to(a).index_select(0, block.y)
         columns = [labels, sums, gram, *(() if offsets is None else (offsets,))]
         drawn = batches_of(columns, training.batch_size, training.drop_last, task.rng)
         for lr, (rows, wanted, given, near, *offset_sums) in zip(task.rates, drawn, strict=False):

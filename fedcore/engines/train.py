@@ -48,7 +48,7 @@ def batches_of(
     whole, in_pass = _sizes(n, size, drop_last)
     sizes = [min(whole, in_pass - at) for at in range(0, in_pass, whole or 1)] or [0]
     for order in _orders(n, size, drop_last, rng):
-        rows = torch.arange(n) if order is None else order
+        rows = (torch.arange(n) if order is None else order).to(columns[0].device)
         taken = [rows, *(column.index_select(0, rows) for column in columns)]
         yield from zip(*(values.split_with_sizes(sizes) for values in taken), strict=True)
 

@@ -49,7 +49,7 @@ def test_every_algorithm_agrees_on_a_gpu(images: Path, algorithm: str, dtype: st
 
 @needs_gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked"])
+@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked", "fused"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_and_engine_agrees_on_a_gpu(images: Path, model: str, engine: str, dtype: str) -> None:
     agree(specification(images, "scaffold", model, dtype=dtype, engine=engine))
@@ -95,7 +95,7 @@ def test_no_algorithm_computes_across_devices(
     agree_to_the_bit(specification(images, algorithm, "tanh", engine="stacked"), monkeypatch)
 
 
-@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked"])
+@pytest.mark.parametrize("engine", ["autograd", "analytic", "stacked", "fused"])
 @pytest.mark.parametrize("model", MODELS)
 def test_no_engine_computes_across_devices(
     images: Path, model: str, engine: str, monkeypatch: pytest.MonkeyPatch
