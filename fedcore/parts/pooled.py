@@ -28,6 +28,10 @@ class PooledTraining(Aggregation):
     equal_steps: bool = False
     label: str = "training on pooled data"
 
+    def start(self, run: Run, state: State) -> None:
+        """Refuse rates by step where they don't fit the pooled rows."""
+        _refuse_changing_rows(run, state, self.equal_steps)
+
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
         """Train from ``model`` [d] on the pooled rows and return the change [d]."""
         cohort = run.recipe.select.cohort(run, state)
@@ -39,6 +43,16 @@ def check_pooled(spec: Spec) -> None:
     """Refuse steps by client, which training on pooled rows can't take."""
     if isinstance(spec.training.local_steps, tuple):
         raise SpecError("training.local_steps: got a list, pooled rows train one model; expected a number")
+
+
+def _refuse_changing_rows(run: Run, state: State, equal_steps: bool = False) -> None:
+    """Refuse rates by step where rounds have rows of some clients, and so a number of steps of their own."""
+    cohorts = run.spec.participation.cohorts
+    for number in range(min(run.spec.training.rounds, len(cohorts)) if cohorts else 1):
+        cohort = run.recipe.select.cohort(run, replace(state, round=number))
+        some = run.recipe.schedule.trainings(len(cohort)) < len(run.problem.active)
+        if some and (run.spec.training.local_epochs or (equal_steps and cohorts)):
+            refuse_rates_by_step(run.spec, "pooled rows of some clients")
 
 
 def train_pooled(
@@ -56,8 +70,6 @@ def train_pooled(
     """
     pool = run.problem.train
     if sorted(cohort) != run.problem.active:
-        if run.spec.training.local_epochs or (steps is not None and run.spec.participation.cohorts):
-            refuse_rates_by_step(run.spec, "pooled rows of some clients")
         blocks = [run.problem.clients[client] for client in cohort]
         pool = Block(torch.cat([block.x for block in blocks]), torch.cat([block.y for block in blocks]))
     problem = replace(run.problem, clients=(pool,), train=pool)
@@ -89,6 +101,7 @@ class Divergence(Part):
             name = run.spec.algorithm.name
             raise SpecError(f"evaluation.divergence: true, but '{name}' has no clients' models to compare")
         check_pooled(run.spec)
+        _refuse_changing_rows(run, state)
         state.server["centralised"] = state.model.clone()
         state.values["divergence"], state.values["inner"] = [], {"stage": 0, "clients": []}
 

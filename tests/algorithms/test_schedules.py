@@ -463,6 +463,11 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
                 ({"name": "radfed"}, {}, "15 redistributions"),
                 ({"name": "fedavg", "chained": True}, {}, "clients in turn"),
                 ({"name": "centralised"}, {}, "pooled rows of some clients"),
+                (
+                    {"name": "centralised", "equal_steps": True},
+                    {"participation": {"cohorts": [[0, 1, 2, 3, 4], [0, 1]]}},
+                    "pooled rows of some clients",
+                ),
                 ({"name": "fedavg"}, {"evaluation": {"divergence": True}}, "pooled rows of some clients"),
                 ({"name": "fedasync"}, {"evaluation": {"divergence": True}}, "pooled rows of some clients"),
             )
@@ -470,14 +475,15 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_refused(algorithm: Values, sections: Values, message: str, spec: Values) -> None:
+def test_refused(algorithm: Values, sections: Values, message: str, spec: Values, tmp_path: Path) -> None:
     merged = {**spec, "algorithm": algorithm}
     for key, values in sections.items():
         merged[key] = {**spec.get(key, {}), **values}
     if "local_steps" in merged["training"]:
         merged["training"].pop("local_epochs")
     with pytest.raises(SpecError, match=message):
-        run(merged)
+        run(merged, tmp_path / "out", Settings(checkpoint_seconds=0.0))
+    assert not (tmp_path / "out").exists()
 
 
 def test_own_starts_are_drawn_as_the_whole_model_is(spec: Values) -> None:
