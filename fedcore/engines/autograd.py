@@ -59,7 +59,8 @@ class Autograd:
         training, direction = task.training, task.direction
         drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
         if task.loop:
-            trained, extras = task.loop(islice(drawn, len(task.rates)))
+            copies = ((x.clone(), y.clone()) for x, y in islice(drawn, len(task.rates)))  # to write to
+            trained, extras = task.loop(copies)
             return replace(task.upload(trained), extras=extras)
         steps = zip(task.rates, drawn, strict=False)
         adders = [term.add_gradient for term in task.terms if term.add_gradient]

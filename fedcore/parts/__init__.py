@@ -220,9 +220,10 @@ class Term(Part, ABC):
 
 
 class UpdateRule(Part):
-    """The local update rule; plain unless ``direction`` is filled."""
+    """The local update rule; plain unless ``direction`` is filled. ``takes_terms``: of an objective."""
 
     label = "SGD"
+    takes_terms: ClassVar[bool] = True
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
         """Return how this client's gradients are corrected in this round."""
@@ -300,6 +301,11 @@ class Recipe:
     objective: tuple[Term, ...] = ()
     exchange: tuple[Exchange, ...] = ()
     observers: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse terms beside a local update that takes none."""
+        for term in () if self.update.takes_terms else self.objective:
+            raise SpecError(f"algorithm: its loop has its own objective, found the term '{term.label}'")
 
     def parts(self) -> tuple[Part, ...]:
         """Return all parts, in the order in which their hooks run."""

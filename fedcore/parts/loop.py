@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from fedcore.base.errors import BrokenContract, SpecError
+from fedcore.base.errors import BrokenContract
 from fedcore.base.lazy import Module, Tensor, torch
 from fedcore.engines import Batches, Job, Loop
 from fedcore.engines.forward import arithmetic
@@ -41,6 +41,7 @@ class LocalTraining(UpdateRule, ABC):
     """
 
     label = "own loop"
+    takes_terms = False
 
     @abstractmethod
     def train(self, client: Client, model: Module, batches: Batches) -> Module:
@@ -55,8 +56,6 @@ class LocalTraining(UpdateRule, ABC):
 
     def loop(self, run: Run, state: State, job: Job) -> Loop:
         """Return the function that trains one client in one round."""
-        for term in run.recipe.objective:
-            raise SpecError(f"algorithm: its loop has its own objective, found the term '{term.label}'")
 
         def trained(batches: Batches) -> tuple[Tensor, dict[str, Tensor]]:
             w = job.received
@@ -68,18 +67,23 @@ class LocalTraining(UpdateRule, ABC):
             with torch.random.fork_rng(devices), torch.enable_grad(), arithmetic(w, run.spec.precision):
                 torch.manual_seed(int(seeds.integers(2**63)))
                 model = self.train(client, _module(run, state, w), batches)
-            _refuse_others(run, client, model)
+            _refuse_others(run, client, model, len(w))
             for name in found - memory.keys():
                 del state.clients[name][client.id]
             for name, value in memory.items():
-                state.clients[name][client.id] = value.detach()
-            sent = {name: value.detach() for name, value in client.sent.items()}
+                state.clients[name][client.id] = _kept(value)
+            sent = {name: _kept(value) for name, value in client.sent.items()}
             return torch.nn.utils.parameters_to_vector(model.parameters()).detach(), sent
 
         return trained
 
 
-def _refuse_others(run: Run, client: Client, model: object) -> None:
+def _kept(value: Tensor) -> Tensor:
+    """Return a tensor without its history; bfloat16, which no checkpoint can hold, as float32."""
+    return value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
+
+
+def _refuse_others(run: Run, client: Client, model: object, size: int) -> None:
     """Refuse what ``train`` leaves or returns if it is not of the type that it must be."""
     algorithm = f"algorithm '{run.spec.algorithm.name}'"
     for place, values in (("memory", client.memory), ("sent", client.sent)):
@@ -89,6 +93,10 @@ def _refuse_others(run: Run, client: Client, model: object) -> None:
                 raise BrokenContract(f"{algorithm}: {found}, expected a tensor")
     if not isinstance(model, torch.nn.Module):
         raise BrokenContract(f"{algorithm}: train returned {type(model).__name__}, expected the model")
+    if (found := sum(parameter.numel() for parameter in model.parameters())) != size:
+        raise BrokenContract(
+            f"{algorithm}: train returned a module of {found} parameters, expected the model of {size}"
+        )
 
 
 def _module(run: Run, state: State, w: Tensor) -> Module:
@@ -111,6 +119,5 @@ def _module(run: Run, state: State, w: Tensor) -> Module:
             return model.scores(self.named(), self.features(x))
 
     network = Network()
-    for name, view in model.trainable.views(w).items():
-        network.register_parameter(name.replace(".", "_"), torch.nn.Parameter(view.clone()))
+    network.weights = torch.nn.ParameterList(view.clone() for view in model.trainable.views(w).values())
     return network

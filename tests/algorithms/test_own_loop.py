@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +237,69 @@ def test_a_module_of_the_user_s_trains_by_the_user_s_loop(spec: Values) -> None:
     close(fedcore.run(spec, None, CPU, False), fedcore.run(own(spec, PlainSgd()), None, CPU, False), 1e-12)
 
 
-def test_terms_beside_a_loop_are_refused(spec: Values) -> None:
+def test_terms_beside_a_loop_are_refused() -> None:
     with pytest.raises(SpecError, match="its loop has its own objective, found the term 'proximal'"):
-        fedcore.run(own(spec, PlainSgd(), objective=(Proximal(1.0),)), None, CPU, False)
+        recipe(update=PlainSgd(), objective=(Proximal(1.0),))
+
+
+class Overwrites(PlainSgd):
+    """Sets the rows that it has got to zero."""
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        for x, y in batches:
+            x.zero_(), y.zero_()
+        return model
+
+
+def test_a_loop_that_writes_to_its_batches_leaves_the_data_as_they_are(spec: Values) -> None:
+    spec["training"] = {**spec["training"], "batch_size": "full", "rounds": 1}
+    first, last = fedcore.run(own(spec, Overwrites()), None, CPU, False).rows
+    assert last["train_loss"] == first["train_loss"]
+
+
+@dataclass(frozen=True)
+class Averages(PlainSgd):
+    """Keeps and sends a mean of its rows in the type that its model computes in."""
+
+    types: list[torch.dtype] = field(default_factory=list)
+
+    def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> torch.nn.Module:
+        self.types.extend(value.dtype for value in client.memory.values())
+        client.memory["mean"] = client.sent["mean"] = sum(model(x).mean() for x, _ in batches)
+        return model
+
+    def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
+        self.types.extend(upload.extras["mean"].dtype for upload in uploads)
+
+
+def test_what_a_loop_keeps_in_bfloat16_is_float32_as_a_checkpoint_has_it(
+    spec: Values, tmp_path: Path
+) -> None:
+    part = Averages()
+    fedcore.run(own(spec, part) | {"precision": "bf16"}, tmp_path, replace(CPU, checkpoint_seconds=0), False)
+    assert {*part.types} == {torch.float32}
+
+
+class AwkwardNames(torch.nn.Module):
+    """Has parameters of the names of a loop's own methods, and two that differ in their punctuation."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.features, self.named = (torch.nn.Parameter(torch.ones(64)) for _ in range(2))
+        self.a_b, self.a = torch.nn.Parameter(torch.zeros(64)), torch.nn.Module()
+        self.a.b = torch.nn.Parameter(torch.zeros(64))
+        self.last = torch.nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.last(x * self.features * self.named + self.a_b + self.a.b)
+        return scores
+
+
+def test_a_model_s_parameters_may_have_any_names(spec: Values) -> None:
+    make = lambda options, shape: AwkwardNames(shape.classes)  # noqa: E731
+    fedcore.register("model", fedcore.from_module("awkward", make))
+    spec |= {"model": {"name": "awkward"}, "dtype": "float64"}
+    close(fedcore.run(spec, None, CPU, False), fedcore.run(own(spec, PlainSgd()), None, CPU, False), 1e-12)
 
 
 @dataclass(frozen=True)
@@ -264,11 +324,14 @@ def test_what_a_client_deletes_from_its_memory_is_gone(spec: Values) -> None:
     fedcore.run(own(spec, Forgets(left=torch.tensor(1.0))), None, CPU, False)
 
 
+@dataclass(frozen=True)
 class Returns(PlainSgd):
-    """Returns nothing."""
+    """Returns something else than the model."""
+
+    other: Any = None
 
     def train(self, client: Client, model: torch.nn.Module, batches: Batches) -> Any:
-        super().train(client, model, batches)
+        return self.other
 
 
 @pytest.mark.parametrize(
@@ -277,6 +340,10 @@ class Returns(PlainSgd):
         (Forgets(left=1), r"client\.memory\['seen'\] is of type int, expected a tensor"),
         (Forgets(left=torch.tensor(1.0), extra=0.5), r"client\.sent\['extra'\] is of type float, expected a"),
         (Returns(), "train returned NoneType, expected the model"),
+        (
+            Returns(other=torch.nn.Linear(2, 3)),
+            r"train returned a module of 9 parameters, expected the model of 1210",
+        ),
     ],
 )
 def test_what_a_loop_must_not_leave_or_return_is_named(spec: Values, part: PlainSgd, message: str) -> None:
