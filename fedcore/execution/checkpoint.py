@@ -3,14 +3,14 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcore.base.errors import CheckpointError, DamagedCheckpoint, shown
+from fedcore.base.errors import BrokenContract, CheckpointError, DamagedCheckpoint, fault_message, shown
 from fedcore.base.files import atomic
 from fedcore.base.lazy import Device, torch
 from fedcore.base.options import differences
@@ -18,7 +18,7 @@ from fedcore.parts import State
 
 FORMAT = 5
 SAVING = 50  # how many times as long as writing a checkpoint took it is until the next
-PLAIN = ("round", "values", "holders", "bytes_down", "bytes_up", "rows_gradient", "rows_forward", "history")
+TENSORS = {"models", "server", "optimizer_state", "clients"}  # of a state; all else is plain JSON
 
 
 def save(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.0) -> None:
@@ -26,7 +26,10 @@ def save(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.
 
     ``seconds`` is how long this process and earlier ones have worked on the run.
     """
-    plain = {**{key: getattr(state, key) for key in PLAIN}, "seconds": seconds}
+    for key in _keys(state.values):
+        if not isinstance(key, str):
+            raise BrokenContract(f"state.values: got the key {shown(key)}, expected text, as JSON has it")
+    plain = {key: value for key, value in vars(state).items() if key not in TENSORS} | {"seconds": seconds}
     header = {"format": FORMAT, "identity": identity, "state": plain}
     arrays = {"models": state.models, **{f"server/{name}": tensor for name, tensor in state.server.items()}}
     for kind, stores in (("slots", state.optimizer_state), ("clients", state.clients)):
@@ -35,6 +38,14 @@ def save(path: Path, state: State, identity: dict[str, Any], seconds: float = 0.
     stored["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(path) as handle:
         np.savez(handle, sha256=_sha256(stored), **stored)  # type: ignore[arg-type]
+
+
+def _keys(value: Any) -> Iterator[object]:
+    """Yield the keys of a value and of all values in it."""
+    if isinstance(value, dict | list | tuple):
+        yield from value if isinstance(value, dict) else ()
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _keys(inner)
 
 
 def regularly(path: Path, identity: dict[str, Any], seconds: float, began: float) -> Callable[[State], None]:
@@ -74,6 +85,8 @@ def load(path: Path, identity: dict[str, Any], device: Device) -> State | None:
         state = State(models=torch.from_numpy(arrays.pop("models")).to(device), **header["state"])
         saved_identity = header["identity"]
     except Exception as error:
+        if fault_message(error):
+            raise
         cause = " ".join(f"{type(error).__name__}: {error}".removeprefix("ValueError: ").split())
         raise DamagedCheckpoint(f"{path}: damaged checkpoint ({cause})") from None
     if saved_identity.get("provenance") != identity.get("provenance"):

@@ -53,7 +53,7 @@ class State:
         optimizer_state: the server optimizer's memory, by group and name.
         server: other server-side tensors by name (control variates, mixture weights, old versions).
         clients: per-client tensors by name and client id; a name that is new has no clients.
-        values: small JSON values (cluster of each client).
+        values: small JSON values (cluster of each client); all keys are text.
         holders: the clients that hold the server's current model, which is not sent to them again.
         bytes_down, bytes_up: bytes that clients received and sent so far.
         rows_gradient, rows_forward: rows that gradients were computed of so far, and that were only passed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import shutil
 import time
@@ -15,7 +16,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fedcore.base.errors import DamagedCheckpoint
+from fedcore.base.errors import BrokenContract, DamagedCheckpoint, user_message
 from fedcore.execution import batch, checkpoint
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
@@ -192,6 +193,27 @@ def test_names_with_slashes_come_back(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "state.npz", state, {})
     again = checkpoint.load(tmp_path / "state.npz", {}, torch.device("cpu"))
     torch.testing.assert_close(vars(again), vars(state))
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "x"), OSError(errno.EACCES, "x"), MemoryError()])
+def test_one_that_can_not_be_read_now_is_not_damaged(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(type(error)) as caught:
+        checkpoint.load(tmp_path / "state.npz", {}, torch.device("cpu"))
+    assert user_message(caught.value)
+
+
+def test_keys_that_json_would_change_are_not_saved(tmp_path: Path) -> None:
+    state = State(round=1, models=torch.zeros(1, 3), values={"counts": [{"a": float("nan")}, {0: 1}]})
+    with pytest.raises(
+        BrokenContract, match=r"^state\.values: got the key 0, expected text, as JSON has it$"
+    ):
+        checkpoint.save(tmp_path / "state.npz", state, {})
 
 
 def test_an_unchanged_one_is_gone_on_from(made: Made, capfd: pytest.CaptureFixture[str]) -> None:

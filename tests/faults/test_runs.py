@@ -217,7 +217,7 @@ def test_a_read_only_folder_is_one_line(runs: Batch, record_property: Callable[[
         place.chmod(0o755)
         assert process.exitcode == 3
         lines = runs.said.read_text().splitlines()
-        assert lines[0].startswith(f"error: {runs.runs('run')[0]}: not allowed to write here: ")
+        assert lines[0].startswith(f"error: {runs.runs('run')[0]}: not allowed to read or write here: ")
         assert not any("Traceback" in line for line in lines)
     runs.completes()
 
