@@ -71,6 +71,8 @@ def watched(seconds: float) -> Iterator[Callable[[], None]]:
     It ends with exit code 1, whatever it is stuck in, and leaves "Timeout" and where it was stuck on
     standard error. Finished files and the last checkpoint stay as they are.
     """
+    if seconds < 0:
+        raise SpecError(f"stall_seconds: got {shown(seconds)}, expected 0 or more")
 
     def alive() -> None:
         if seconds:
@@ -100,8 +102,8 @@ def usable_device(name: str) -> Device:
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
     """Compute with ``count`` threads (SpecError: too many or none), then restore the former number."""
-    if not 1 <= count <= MOST_THREADS:
-        raise SpecError(f"threads: got {shown(count)}, expected 1 to {MOST_THREADS}")
+    if not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+        raise SpecError(f"threads: got {shown(count)}, expected a whole number from 1 to {MOST_THREADS}")
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -343,12 +343,15 @@ def test_a_path_too_long_for_the_system_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("count", [0, -1, 2**40, 10**30])
-def test_a_number_of_threads_beyond_use_is_one_line(
-    count: int, short: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [*(("threads", count) for count in (0, -1, 2**40, 10**30, 2.0)), ("stall_seconds", -1)],
+)
+def test_a_setting_beyond_use_is_one_line(
+    setting: str, value: Any, short: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(SpecError, match="threads: got"):
-        run(short, tmp_path / "out", Settings(device="cpu", threads=count))
+    with pytest.raises(SpecError, match=f"^{setting}: got "):
+        run(short, tmp_path / "out", Settings(**{"device": "cpu", setting: value}))
     assert not (tmp_path / "out").exists()
 
 
