@@ -31,6 +31,10 @@ PACKAGES: Mapping[str, str] = {
     "model": "fedcore.models",
     "observer": "fedcore.parts.observers",
 }
+OPTIONS: Mapping[str, str] = {
+    "partition": "PartitionOptions",
+    "model": "ModelOptions",
+}  # with keys that runs read
 FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()}
 Line = Literal["-", "--", "-.", ":", ""]
 
@@ -126,6 +130,7 @@ def register(kind: str, plugin: Plugin) -> None:
     """
     if plugin.name in plugins(kind) and plugin.name not in _REGISTERED[kind]:
         raise SpecError(f"{kind} '{plugin.name}': a file declares this name, expected another")
+    _refuse_options(kind, plugin, "fedcore.register")
     _REGISTERED[kind][plugin.name] = plugin
     plugins.cache_clear()
 
@@ -147,11 +152,20 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
         for plugin in of_module(module):
             if re.fullmatch(NAME, plugin.name) is None:
                 raise SpecError(f"{place}: {kind} {plugin.name!r}, expected a name of the form {NAME}")
+            _refuse_options(kind, plugin, place)
             if other := places.get(plugin.name):
                 text = f"{place} declares this name as {other} does, expected another"
                 raise SpecError(f"{kind} '{plugin.name}': {text}")
             by_name[plugin.name], places[plugin.name] = plugin, str(place)
     return MappingProxyType(by_name)
+
+
+def _refuse_options(kind: str, plugin: Plugin, where: object) -> None:
+    """Refuse options without the keys that every plug-in of the kind has."""
+    base = getattr(importlib.import_module(PACKAGES[kind]), OPTIONS.get(kind, ""), Options)
+    if not issubclass(plugin.options, base):
+        found = f"has {plugin.options.__name__} as options"
+        raise SpecError(f"{where}: {kind} '{plugin.name}' {found}, expected a class of {base.__name__}")
 
 
 def of_module(module: ModuleType) -> list[Any]:

@@ -113,5 +113,5 @@ def _kind(path: Path, plugin: Plugin) -> str:
             return kind
     kind = next((kind for kind, name in FOLDERS.items() if path.parent.name == name), "data")
     if kind not in {*TOLD_BY, "data"}:
-        raise SpecError(f"{path}: a {kind}; expected an algorithm, a data set, a partition or a model")
+        raise SpecError(f"{path}: an {kind}; expected an algorithm, a data set, a partition or a model")
     return kind

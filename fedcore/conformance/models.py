@@ -37,8 +37,7 @@ class Trial:
 
 def checks(plugin: Plugin, options: Mapping[str, Any]) -> Checks:
     """Yield a model's requirements, each with its check; SpecError if it takes none of the inputs tried."""
-    checked = validate(plugin.options, dict(options), "model")
-    assert isinstance(checked, ModelOptions)
+    checked: Any = validate(plugin.options, dict(options), "model")
     shape = _accepted(plugin, checked)
     trial = partial(_trial, plugin, checked, shape)
     yield "its start is drawn from the generator alone", partial(_draws, trial)

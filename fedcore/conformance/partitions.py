@@ -11,7 +11,6 @@ from fedcore.base.options import keys_of, validate
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Checks, Skipped, disturb, require
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.partitions import PartitionOptions
 from fedcore.partitions.build import make
 
 SIZES = (1, 2, 7, 60, 300)
@@ -36,12 +35,10 @@ def checks(plugin: Plugin, options: Mapping[str, Any]) -> Checks:
     yield "a note describes the partition", lambda: require(dealt().note.strip(), empty)
 
 
-def _chosen(plugin: Plugin, options: Mapping[str, Any], clients: int, **more: Any) -> PartitionOptions:
+def _chosen(plugin: Plugin, options: Mapping[str, Any], clients: int, **more: Any) -> Any:
     """Return the options with a number of clients, where there is such an option."""
     given = {"clients": clients} if "clients" in keys_of(plugin.options) else {}
-    valid = validate(plugin.options, {**given, **options, **more}, "partition")
-    assert isinstance(valid, PartitionOptions)
-    return valid
+    return validate(plugin.options, {**given, **options, **more}, "partition")
 
 
 def _toy(rows: int) -> Dataset:

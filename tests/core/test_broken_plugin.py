@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import fedcore
+from fedcore import conformance
 from fedcore.base.errors import SpecError
-from fedcore.base.registry import VARIABLE, find, folders, plugins
+from fedcore.base.options import Options
+from fedcore.base.registry import VARIABLE, Plugin, find, folders, plugins
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -70,6 +74,26 @@ def test_a_file_without_a_plugin_is_named_where_its_name_is_asked_for(
         find("algorithm", "mine")
     with pytest.raises(SpecError, match=r"names .*algorithms$"):
         find("algorithm", "other")
+
+
+@pytest.mark.parametrize("kind", ["model", "partition"])
+def test_options_without_the_keys_of_their_kind_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    message = rf"{kind} 'plain' has Options as options, expected a class of {kind.title()}Options$"
+    with pytest.raises(SpecError, match=f"^fedcore.register: {message}"):
+        fedcore.register(kind, Plugin("plain", Options, lambda *given: None, "", ""))
+    file = tmp_path / f"{kind}s/plain.py"
+    file.parent.mkdir()
+    file.write_text(
+        "from fedcore.base.registry import Options, Plugin\n"
+        "PLUGIN = Plugin('plain', Options, lambda *given: None, '', '')\n"
+    )
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    plugins.cache_clear()
+    for look in (partial(find, kind, "iid"), partial(conformance.register, file, tmp_path / "link")):
+        with pytest.raises(SpecError, match=f"^{file}: {message}"):
+            look()
 
 
 NEEDS = """
