@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -78,7 +78,7 @@ class Head(Model):
     classes: int
     head: str = "classifier.1.weight"
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """``features.17.*``, ``features.18.*`` and ``classifier.1.*`` without the stored statistics."""
         return Layout(TRAINED | self._classifier())

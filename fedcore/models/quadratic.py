@@ -1,6 +1,7 @@
 """A scalar model on quadratic losses: the smallest federated problem with a known answer."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +22,7 @@ class ScalarQuadratic(Model):
     head: str = "w"
     classifies = False
 
-    @property
+    @cached_property
     def trainable(self) -> Layout:
         """One number, ``w`` [1]."""
         return Layout({"w": (1,)})
