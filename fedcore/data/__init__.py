@@ -31,6 +31,11 @@ class Source:
     mirror: str | None = None
     offline: bool = False
 
+    def __post_init__(self) -> None:
+        """Take text for the folder, and a path for the mirror, too."""
+        object.__setattr__(self, "root", Path(self.root))
+        object.__setattr__(self, "mirror", None if self.mirror is None else str(self.mirror))
+
 
 @dataclass(frozen=True)
 class Size:

@@ -20,6 +20,7 @@ SPEC, SUMMARY, CHECKPOINT = "spec.yaml", "summary.json", "checkpoint.npz"
 PROVENANCE, TIMING = "provenance.json", "timing.json"
 HISTORY, CLIENTS, PARAMETERS = "history.csv", "clients.csv", "model.npz"
 PARTITION, STATISTICS = "partition.npz", "stats.json"
+KEYS = {"spec_sha256", "files", SEAL}  # of provenance.json, besides the caller's
 SUPERSEDED = ".superseded"
 MODEL = "model_sha256"
 
@@ -141,11 +142,10 @@ def _all_changes(folder: Path) -> Iterator[str]:
 
 
 def _is_partition(folder: Path) -> bool:
-    of_a_run, of_a_partition = (
-        any((folder / name).exists() for name in names)
-        for names in ((PROVENANCE, SUMMARY), (PARTITION, STATISTICS))
-    )
-    return of_a_partition and not of_a_run
+    def holds(*names: str) -> bool:
+        return any((folder / name).exists() for name in names)
+
+    return holds(PARTITION, STATISTICS) and not holds(PROVENANCE, SUMMARY)
 
 
 def _changes(folder: Path) -> Iterator[str]:

@@ -8,12 +8,14 @@ import platform
 import statistics
 import time
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedcore.base import __version__, core_yaml
+from fedcore.base.errors import BrokenContract
 from fedcore.base.files import atomic, sha256_file, write_json, write_text
 from fedcore.base.lazy import torch
 from fedcore.execution import integrity, metrics
@@ -54,6 +56,20 @@ def summarise(run: Run, state: State, identity: dict[str, Any], notes: dict[str,
     }
 
 
+def gathered(run: Run, state: State, kind: Literal["tables", "arrays"], *taken: str) -> dict[str, Any]:
+    """Return all tables or arrays of a run's parts; refuse a name that is taken and Python objects."""
+    found: dict[str, Any] = {}
+    for part in run.recipe.parts():
+        for name, content in getattr(part, kind)(state).items():
+            where = f"{type(part).__name__}.{kind}: '{name}'"
+            if name in found or name in taken:
+                raise BrokenContract(f"{where} is the name of other {kind} of the run, expected another")
+            if kind == "arrays" and any(np.asarray(values).dtype.hasobject for values in content.values()):
+                raise BrokenContract(f"{where} holds Python objects, expected numbers or text")
+            found[name] = content
+    return found
+
+
 def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance: Mapping[str, Any]) -> None:
     """Write a finished run's files; spec.yaml comes first, and summary.json last but provenance."""
     write_text(folder / SPEC, core_yaml.to_yaml(result.spec))
@@ -82,7 +98,7 @@ def write(folder: Path, spec: Spec, result: Result, save_model: bool, provenance
 def rows_csv(rows: list[dict[str, Any]]) -> str:
     """Return rows as CSV text; numbers in the shortest form that reads back equal, NaN as empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n", extrasaction="ignore")
+    writer = csv.DictWriter(text, list(dict.fromkeys(chain.from_iterable(rows))), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({key: value if value == value else "" for key, value in row.items()})  # but for NaN

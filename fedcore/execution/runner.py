@@ -20,7 +20,7 @@ from fedcore.base.errors import BrokenContract, DamagedCheckpoint, DataError, Sp
 from fedcore.base.files import canonical_json, digest, read_object, stamps
 from fedcore.base.lazy import torch
 from fedcore.base.options import differences
-from fedcore.base.registry import chosen
+from fedcore.base.registry import Plugin, chosen, find
 from fedcore.base.rng import Streams
 from fedcore.data import Dataset, Partition, Source, misfits
 from fedcore.data.files import images_of
@@ -30,7 +30,7 @@ from fedcore.engines import problem as problems
 from fedcore.execution import checkpoint, integrity, metrics
 from fedcore.execution.integrity import CHECKPOINT, MODEL, PROVENANCE, SPEC, SUMMARY, TIMING, hashes, listed
 from fedcore.execution.machine import limited_threads, usable_device, watched
-from fedcore.execution.output import summarise, timing_of, write
+from fedcore.execution.output import gathered, summarise, timing_of, write
 from fedcore.execution.progress import Note, reporter
 from fedcore.execution.result import Result
 from fedcore.execution.simulation import simulate
@@ -72,6 +72,11 @@ class Settings:
     stall_seconds: float = 0.0
     provenance: Mapping[str, Any] | None = None
     force: bool = False
+
+    def __post_init__(self) -> None:
+        """Take text for the path of a partition too."""
+        if self.partition is not None:
+            object.__setattr__(self, "partition", Path(self.partition))
 
 
 def run(
@@ -115,12 +120,10 @@ def execute(
     """Do one run, as ``run`` does; ``note`` is called after each measured round, ``send`` with each row."""
     with limited_threads(settings.threads), watched(settings.stall_seconds) as alive:
         began = time.perf_counter()
-        if folder and os.path.lexists(folder) and not folder.is_dir():
-            raise DataError(f"{folder}: cannot be a folder (something else is there)")
+        provenance = dict(settings.provenance or {})
+        _refuse_provenance(provenance)
         if folder:
-            _refuse_inputs(folder, spec, settings)
-        if folder and not settings.force:
-            _refuse_another_result(folder, spec)
+            _refuse_folder(folder, spec, settings)
         prepared, identity, notes = prepare(spec, settings)
         state = _first_state(prepared, folder, identity, settings)
         pause = settings.checkpoint_seconds
@@ -128,7 +131,8 @@ def execute(
         rounds: list[float] = []
         sent = 0
         for seconds in simulate(prepared, state):
-            rounds += [] if seconds is None else [seconds]
+            if seconds is not None:
+                rounds.append(seconds)
             if note and state.history[-1]["round"] == state.round:
                 note(state.round, spec.training.rounds, state.history[-1])
             for row in state.history[sent:]:
@@ -142,14 +146,13 @@ def execute(
         if unscored := sum(math.isnan(row["test_accuracy"]) for row in clients):
             notes["clients_without_score"] = unscored
         summary = summarise(prepared, state, identity, notes)
-        parts = list(prepared.recipe.parts())
-        tables = {name: rows for part in parts for name, rows in part.tables(state).items()}
-        arrays = {name: its for part in parts for name, its in part.arrays(state).items()}
+        tables = gathered(prepared, state, "tables", "history", "clients")
+        arrays = gathered(prepared, state, "arrays", "model", "checkpoint")
         buffers = {name: tensor.cpu().numpy() for name, tensor in prepared.problem.buffers.items()}
         model = prepared.problem.model.trainable.arrays(state.model) | buffers
         result = Result(spec.resolved(), state.history, summary, model, clients, tables, arrays, timing)
     if folder:
-        write(folder, spec, result, settings.save_model, settings.provenance or {})
+        write(folder, spec, result, settings.save_model, provenance)
     return result
 
 
@@ -239,12 +242,13 @@ def _files_of_model(spec: Spec) -> dict[str, str]:
 def load_data(section: str, source: Source) -> tuple[Dataset, str]:
     """Load the data of a specification's section (canonical JSON) and hash them.
 
-    The last two are kept, until a file or folder that the section names, as a path of its own or below the
-    data folder, has changed, or an image that its table names.
+    The last two are kept, until another plug-in has the name, or a file or folder that the section names, as
+    a path of its own or below the data folder, has changed, or an image that its table names.
     """
     named = [folder / text for text in _texts(section) for folder in (Path(), source.root)]
     places = (*named, *images_of(json.loads(section)))
-    return _loaded(section, source, tuple(map(stamps, places)))
+    plugin = find("data", json.loads(section)["name"])
+    return _loaded(plugin, section, source, tuple(map(stamps, places)))
 
 
 def _texts(section: str) -> list[str]:
@@ -253,12 +257,31 @@ def _texts(section: str) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def _loaded(section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
+def _loaded(plugin: Plugin, section: str, source: Source, files: Hashable) -> tuple[Dataset, str]:
     choice = chosen("data", json.loads(section))
     dataset: Dataset = choice.build(source)
     for wrong in misfits(dataset):
         raise BrokenContract(f"data '{choice.plugin.name}': {wrong}")
     return dataset, dataset.sha256()
+
+
+def _refuse_provenance(provenance: dict[str, Any]) -> None:
+    """Refuse keys that provenance.json has itself, and what JSON would not give back unchanged."""
+    for key in integrity.KEYS & provenance.keys():
+        raise SpecError(f"provenance: got the key '{key}', which {PROVENANCE} has itself; expected another")
+    with suppress(TypeError, ValueError):
+        if json.loads(canonical_json(provenance)) == provenance:
+            return
+    raise SpecError(f"provenance: got {shown(provenance)}, expected keys and values as JSON has them")
+
+
+def _refuse_folder(folder: Path, spec: Spec, settings: Settings) -> None:
+    """Refuse what is no folder, holds a file that the run reads, or, unless forced, another result."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise DataError(f"{folder}: cannot be a folder (something else is there)")
+    _refuse_inputs(folder, spec, settings)
+    if not settings.force:
+        _refuse_another_result(folder, spec)
 
 
 def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from fedcore.base.errors import BrokenContract
 from fedcore.base.lazy import Tensor
 from fedcore.engines import Job, Task, Upload
 from fedcore.execution.metrics import finite, measure
@@ -104,7 +105,12 @@ def record(run: Run, state: State, recorded: Mapping[str, int]) -> dict[str, int
     traffic = {key: getattr(state, key) for key in TRAFFIC}
     row |= {key: total - recorded[key] for key, total in traffic.items()}
     for part in run.recipe.parts():
-        row |= part.columns(state)
+        for key, value in part.columns(state).items():
+            if key in row:
+                raise BrokenContract(
+                    f"{type(part).__name__}.columns: '{key}' is taken, expected another name"
+                )
+            row[key] = value if isinstance(value, int | float) else float(value)
     state.history.append(row)
     return traffic
 

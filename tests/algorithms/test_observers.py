@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from fedcore.base.errors import SpecError
+import fedcore
+from fedcore.base import registry
+from fedcore.base.errors import BrokenContract, SpecError
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin, plugins
 from fedcore.base.rng import Streams
 from fedcore.execution import integrity
 from fedcore.execution.integrity import CHECKPOINT
 from fedcore.execution.runner import Settings, run
+from fedcore.parts import Part, State
 from fedcore.parts.discrepancy import mmd
 from fedcore.parts.observers.risk import discrepancies, risk_terms
 from fedcore.spec import parse
@@ -280,6 +287,66 @@ def test_a_wrong_observer_is_one_line(spec: Values, given: Any, line: str) -> No
     with pytest.raises(SpecError) as error:
         parse({**spec, "evaluation": {"observe": given}})
     assert str(error.value).startswith(line)
+
+
+@dataclass(frozen=True)
+class Reports(Part):
+    """Reports what a test asks for; columns after the first round alone."""
+
+    column: str = "mine"
+    table: str = "mine"
+    array: str = "mine"
+    values: object = 1
+
+    def columns(self, state: State) -> dict[str, Any]:
+        return {self.column: np.float32(0.5)} if state.round else {}
+
+    def tables(self, state: State) -> dict[str, Any]:
+        return {self.table: [{"a": 1}, {"b": 2}]}
+
+    def arrays(self, state: State) -> dict[str, Any]:
+        return {self.array: {"a": np.array(self.values)}}
+
+
+@pytest.fixture
+def reports(spec: Values, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Reports], Values]]:
+    monkeypatch.setitem(registry._REGISTERED, "observer", {})
+
+    def registered(part: Reports) -> Values:
+        fedcore.register("observer", Plugin("mine", Options, lambda options, spec: part, "", ""))
+        return observed(spec | {"model": {"name": "linear"}}, mine={}, path={}, risk={})
+
+    yield registered
+    plugins.cache_clear()
+
+
+def test_columns_may_come_later_and_be_numpy_s(reports: Callable[[Reports], Values], tmp_path: Path) -> None:
+    run(reports(Reports()), tmp_path, Settings(checkpoint_seconds=0.0))
+    read = fedcore.load(tmp_path)
+    assert str([row["mine"] for row in read.rows]) == "[nan, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]"
+    assert (tmp_path / "mine.csv").read_text() == "a,b\n1,\n,2\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Reports(column="round"), "columns: 'round' is taken, expected another name"),
+        (
+            Reports(table="clients"),
+            "tables: 'clients' is the name of other tables of the run, expected another",
+        ),
+        (Reports(table="risk"), "tables: 'risk' is the name of"),
+        (Reports(array="model"), "arrays: 'model' is the name of"),
+        (Reports(array="path"), "arrays: 'path' is the name of"),
+        (Reports(values={}), "arrays: 'mine' holds Python objects, expected numbers or text"),
+    ],
+)
+def test_what_a_part_reports_replaces_nothing_and_can_be_read_back(
+    reports: Callable[[Reports], Values], part: Reports, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenContract, match=rf"^\w+\.{message}"):
+        run(reports(part), tmp_path / "out")
+    assert not (tmp_path / "out/history.csv").exists()
 
 
 @pytest.mark.parametrize("same", [True, False])

@@ -286,12 +286,12 @@ class AwkwardNames(torch.nn.Module):
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.features, self.named = (torch.nn.Parameter(torch.ones(64)) for _ in range(2))
-        self.a_b, self.a = torch.nn.Parameter(torch.zeros(64)), torch.nn.Module()
-        self.a.b = torch.nn.Parameter(torch.zeros(64))
+        self.a_b = torch.nn.Parameter(torch.zeros(64))
+        self.a = torch.nn.ParameterDict({"b": torch.zeros(64)})
         self.last = torch.nn.Linear(64, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.last(x * self.features * self.named + self.a_b + self.a.b)
+        scores: Tensor = self.last(x * self.features * self.named + self.a_b + self.a["b"])
         return scores
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from wording import one_line
 
 from fedcore.base.errors import FedcoreError, SpecError
 from fedcore.execution.batch import orders
-from fedcore.execution.runner import run
+from fedcore.execution.runner import Settings, run
 from fedcore.spec import load, parse
 
 
@@ -119,6 +120,18 @@ def test_float64_is_not_reduced_to_bfloat16(key: str, change: dict[str, Any], sp
         SpecError, match=f"^{key}: got 'bf16' with dtype 'float64', expected dtype 'float32'$"
     ):
         parse(spec | change | {"dtype": "float64"})
+
+
+@pytest.mark.parametrize(
+    "provenance", [*({key: "1"} for key in ("sha256", "files", "spec_sha256", 1)), {"when": date(2000, 1, 1)}]
+)
+def test_a_provenance_that_can_not_be_kept(
+    provenance: dict[Any, Any], spec: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError, match=r"^provenance: got ") as caught:
+        run(spec, tmp_path / "out", Settings(provenance=provenance))
+    one_line(caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("count", [3, 6])

@@ -207,9 +207,10 @@ def executed() -> Iterator[set[tuple[str, str]]]:
 def test_all_that_a_run_executes_is_in_its_hash(name: str, spec: dict[str, Any], tmp_path: Path) -> None:
     spec = specification(spec, name)
     plugins = [find(kind, spec[kind]["name"]) for kind in ("algorithm", "data", "partition", "model")]
+    settings = Settings()
     with executed() as definitions:
         short = parse({**spec, "training": {**spec["training"], "rounds": 1}})
-        execute(short, tmp_path / "run", Settings(), None)
+        execute(short, tmp_path / "run", settings, None)
     reached = codehash.reached([*codehash.RUN, *(plugin.build.__module__ for plugin in plugins)])
     assert len(definitions) > 50
     assert definitions <= reached

@@ -21,12 +21,14 @@ import fedcore
 from fedcore.base import registry
 from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.files import read_json
-from fedcore.base.registry import chosen, plugins
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin, chosen, plugins
 from fedcore.cli.run import partition
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
 from fedcore.data.datasets.own import _same_split
 from fedcore.data.readers import read_picture
+from fedcore.execution.runner import load_data
 
 TABLE = """ward,age,weight,outcome
 10,30,70.5,well
@@ -525,6 +527,25 @@ def test_a_table_s_clients_are_natural_clients_and_any_partition_takes_its_rows(
     before = natural.summary["data_sha256"]
     (place / "a.csv").write_text(TABLE.replace("30", "31"))
     assert fedcore.run({**RUN, "data": data}).summary["data_sha256"] != before
+
+
+def test_a_data_set_that_is_registered_again_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._REGISTERED, "data", {})
+    hashes = set()
+    for value in (0, 1):
+        rows = Rows(np.full((4, 2), float(value)), np.array([0, 1, 0, 1]))
+        mine = Dataset("mine", rows, rows, 2, "synthetic", "made")
+        fedcore.register("data", Plugin("mine", Options, lambda options, source, mine=mine: mine, "", ""))
+        hashes.add(load_data('{"name":"mine"}', Source())[1])
+    plugins.cache_clear()
+    assert len(hashes) == 2
+
+
+def test_a_source_takes_text_and_paths() -> None:
+    text: Any = "a"
+    path: Any = Path("a")
+    assert Source(text, path) == Source(path, text)
+    assert fedcore.Settings(partition=text) == fedcore.Settings(partition=path)
 
 
 def test_arrays_in_memory_are_known_by_their_contents(monkeypatch: pytest.MonkeyPatch) -> None:
