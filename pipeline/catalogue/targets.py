@@ -211,8 +211,8 @@ class Sources:
     @property
     def plan(self) -> str:
         """A hash of what it shows and of the code that makes it, for rerunning."""
-        sorted_cells, known = sorted(self.cells.items()), plugins("algorithm")
-        cells = [[*cell, [run.folder for run in runs]] for cell, runs in sorted_cells]
+        known = plugins("algorithm")
+        cells = [[*cell, [run.folder for run in runs]] for cell, runs in self.cells.items()]
         methods = (known[row] for row in sorted({row for row, _ in self.cells}) if row in known)
         looks = [[method.label, *method.pen] for method in methods]
         code = codehash.of_code(type(self.target).__module__, self.declared.code)

@@ -108,6 +108,13 @@ def test_scale_and_common_values_of_the_papers_change_no_study() -> None:
     assert [run for run in titled.index if run.startswith("results/own/")] == runs
 
 
+def test_reports_are_built_again_once_methods_change_places() -> None:
+    swapped = STUDY | {"algorithms": dict(reversed(STUDY["algorithms"].items()))}
+    first, second = made(), build_catalogue(parameters() | {"studies": {FILE: swapped}})
+    for name in ("table", "curves", "cost", "ranks"):
+        assert first.sources("own", name).plan != second.sources("own", name).plan
+
+
 def test_natural_clients_are_all_that_the_data_name_or_as_many_as_the_split_says() -> None:
     splits = {"all": {"name": "natural"}, "some": {"name": "natural", "clients": 3}}
     splits["grouped"] = {"name": "natural", "users": 9}
