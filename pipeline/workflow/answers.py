@@ -20,7 +20,15 @@ from fedcore.base.errors import CREDENTIALS, SpecError, plain, say
 from fedcore.base.files import canonical_json, digest, sha256_file, walked, write_text
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, TIMING
 from pipeline.catalogue import WEIGHTS, Planned, codehash, weights
-from pipeline.catalogue.params import STUDY, StudyError, configuration, laid_over, overlay, with_studies
+from pipeline.catalogue.params import (
+    EDITIONS,
+    STUDY,
+    StudyError,
+    configuration,
+    laid_over,
+    overlay,
+    with_studies,
+)
 from pipeline.catalogue.targets import RESULTS, PlannedPartition, PlannedRun, Sources
 from pipeline.claims.ledger import PAPERS
 from pipeline.papers import build_catalogue
@@ -36,7 +44,10 @@ WHAT_NOW = f"""fedcore status shows what is done, and why a run failed. {GO_ON}
 A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv
 [--scale SCALE] [--overlay FILE] [--study FILE]"""
 SITE = PAPERS.parent / "site"
-SHOWN_BY_SITE = (Path("mkdocs.yml"), Path("docs"), REFERENCE)
+SHOWN_BY_SITE = (
+    *map(Path, ("mkdocs.yml", "docs", "README.md", "CHANGELOG.md", "SECURITY.md")),
+    *(EDITIONS, REFERENCE, PAPERS.parent / "handbook" / "templates"),
+)
 TRAIN = ("train", "train_study")
 SHORT_SECONDS = 120.0
 Kept = TypeVar("Kept")
@@ -181,7 +192,8 @@ class Workflow:
     def site(wildcards: Any) -> Order:
         """Return the order of the site: a hash of what makes it, its pages and what is kept for it."""
         paths = chain.from_iterable(map(walked, SHOWN_BY_SITE))
-        files = filter(Path.is_file, (Path(path) for path, _ in paths))
+        beside = (path for path in sorted(PAPERS.rglob("*")) if path.suffix in {".md", ".yaml"})
+        files = [*filter(Path.is_file, (Path(path) for path, _ in paths)), *beside]
         plan = _plan("pipeline.site:build", "pipeline.handbook.hooks", files=files)
         return {"file": "logs/reports/site.params.yaml", "plan": plan}
 

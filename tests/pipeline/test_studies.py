@@ -476,7 +476,8 @@ def test_dvc_has_a_stage_for_each_study(tmp_path: Path) -> None:
     assert stages["one"]["cmd"] == "snakemake reports/one"
     assert stages["one"]["params"] == ["layout"]
     assert stages["one"]["deps"][-1].endswith("studies/one.yaml")
-    assert "reports/one" in stages["site"]["deps"]
+    assert stages["one"]["deps"][-2] == "reports/reference"
+    assert {"reports/one", "README.md", "data/editions.yaml"} <= {*stages["site"]["deps"]}
 
 
 def test_a_stage_of_dvc_depends_on_the_user_s_own_files_and_plug_ins(

@@ -271,9 +271,11 @@ def test_snakemake_starts_no_timers_that_start_timers(project: Project) -> None:
 
 def test_the_site_follows_its_pages_and_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(answers, "PAPERS", Path("papers"))
     plans = {Workflow.site(None)["plan"]}
-    for file in ("docs/page.md", "reports/reference/one/table.csv"):
-        Path(file).parent.mkdir(parents=True)
+    files = ("README.md", "docs/page.md", "reports/reference/one/table.csv", "data/editions.yaml")
+    for file in (*files, "papers/README.md", "papers/one/readings.yaml"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).touch()
         plans.add(Workflow.site(None)["plan"])
-    assert len(plans) == 3
+    assert len(plans) == 1 + len(files) + 2
