@@ -10,7 +10,7 @@ from pipeline.fidelity.scoreboard import NAMES
 from pipeline.papers import published
 from pipeline.reports import style
 from pipeline.reports.agreement import AGREES, VERDICTS
-from pipeline.reports.drawings import Curves, Drawing
+from pipeline.reports.drawings import Curves
 from pipeline.reports.listings import Listing
 from pipeline.reports.render import in_print
 from pipeline.reports.results import REPRODUCTION, lost
@@ -79,9 +79,7 @@ def _body(shown: TargetStatus, marked: Collection[str], lines: Mapping[Cell, tab
         case Curves() as curves:
             drawn = charts.of_figure(frame, curves, curves.row_labels(shown.params), marked)
             return {**_matrix(shown), "charts": drawn}
-        case Drawing():
-            return {**_matrix(shown), "numbers": tables.plain(frame)}
-    return _matrix(shown)
+    return {**_matrix(shown), "numbers": tables.plain(frame)}
 
 
 def _unknown(shown: TargetStatus) -> str:
@@ -136,7 +134,7 @@ def _matrix(shown: TargetStatus) -> dict[str, Any]:
 
 def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, Any]]:
     rows, columns = shown.labels
-    lines = shown.lines if shown.target.kind == "table" else {}
+    lines = shown.lines if isinstance(shown.target, Table) else {}
     report = f"{shown.paper}/{shown.name}"
     report += f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
     return [

@@ -13,24 +13,27 @@ from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import PROVENANCE
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import EDITIONS, laid_over
-from pipeline.catalogue.targets import Cell, PlannedRun, Sources
+from pipeline.catalogue.targets import Cell, PlannedRun, Sources, Target
 from pipeline.fidelity.board import READINGS
 from pipeline.papers import build_catalogue
 from pipeline.reports import REPORTS, report_changes
 from pipeline.reports.captions import watermark
+from pipeline.reports.drawings import Curves
 from pipeline.reports.grid import missed
 from pipeline.reports.kept import HISTORIES, KEY, REFERENCE, RUNS, histories_of, lines_of
+from pipeline.reports.listings import Listing
 from pipeline.reports.results import REPRODUCTION, facts, is_made, short_hash
 from pipeline.reports.style import Labels, labels
+from pipeline.reports.tables import Table
 
 CAPTION = "caption.md"
 FORMS = ("html", "md", "tex", "standalone.tex", "pdf", "svg", "png", "csv", CAPTION)
 NUMBERS = ["mean", "std", "n", "seeds", "diverged", "published_mean", "published_std", "difference", "round"]
-# Columns without which a report's csv can't be shown, by its target's kind.
-NEEDED: Mapping[str, set[str]] = {
-    "table": {"row", "column", *NUMBERS} - {"round"},
-    "curves": {"row", "column", "round", "mean"},
-    "words": {"row", "column", "value"},
+# Columns without which a report's csv can't be shown, by its target's class.
+NEEDED: Mapping[type[Target], set[str]] = {
+    Table: {"row", "column", *NUMBERS} - {"round"},
+    Curves: {"row", "column", "round", "mean"},
+    Listing: {"row", "column", "value"},
 }
 DAMAGED = "damaged: "
 # What a target's name ends in that shows another side of one in print.
@@ -122,8 +125,9 @@ class TargetStatus(Sources):
     @cached_property
     def lines(self) -> Mapping[Cell, Mapping[Hashable, Any]]:
         """The csv's line of each cell; of a figure, a cell's last."""
-        written = [] if self.frame is None else self.frame.to_dict("records")
-        return {(line["row"], line["column"]): line for line in written}
+        if self.frame is None or not {"row", "column"} <= {*self.frame}:
+            return {}
+        return {(line["row"], line["column"]): line for line in self.frame.to_dict("records")}
 
     @cached_property
     def places(self) -> Mapping[Cell, int]:
@@ -204,7 +208,7 @@ def survey(config: Mapping[str, Any], root: Path = Path()) -> Survey:
     reference, evidence = _kept(config, root)
     targets = []
     for paper, name, target in catalogue.targets():
-        frame, files = _built(root / REPORTS / paper, name, target.kind)
+        frame, files = _built(root / REPORTS / paper, name, target)
         scale = "" if frame is None or frame.empty or "scale" not in frame else str(frame["scale"].iloc[0])
         if scale not in catalogues and scale in config["scales"]:
             catalogues[scale] = build_catalogue({**config, "scale": scale})
@@ -236,11 +240,12 @@ def _status(sources: Sources, **values: Any) -> TargetStatus:
     return TargetStatus(**{field.name: getattr(sources, field.name) for field in fields(sources)} | values)
 
 
-def _built(folder: Path, name: str, kind: str) -> tuple[DataFrame | None, dict[str, Path]]:
+def _built(folder: Path, name: str, target: Target) -> tuple[DataFrame | None, dict[str, Path]]:
     paths = {form: folder / f"{name}.{form}" for form in FORMS}
     files = {form: path for form, path in paths.items() if path.exists()}
     frame = read_csv(files["csv"]) if "csv" in files else None
-    if frame is not None and (lacking := NEEDED.get(kind, set()) - {*frame}):
+    needed = next((columns for sort, columns in NEEDED.items() if isinstance(target, sort)), set())
+    if frame is not None and (lacking := needed - {*frame}):
         raise DataError(f"{files['csv']}: no column '{min(lacking)}'; build it again")
     return frame, files
 
@@ -256,7 +261,7 @@ def _kept(config: Mapping[str, Any], root: Path) -> tuple[tuple[TargetStatus, ..
     targets: list[TargetStatus] = []
     evidence: dict[str, Evidence] = {}
     for paper, name, target in catalogue.targets():
-        frame, files = _built(root / REFERENCE / paper, name, target.kind)
+        frame, files = _built(root / REFERENCE / paper, name, target)
         sources = catalogue.sources(paper, name, root)
         cells = {
             cell: tuple(run for run in runs if frame is None or run.spec_sha256 in by_spec)

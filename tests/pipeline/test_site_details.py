@@ -25,14 +25,15 @@ from fedcore.execution.status import Status
 from pipeline.claims.ledger import ledger
 from pipeline.fidelity.board import by_table, compare, printed_cells
 from pipeline.fidelity.scoreboard import OUTCOMES, claims_by_reading, scoreboard
-from pipeline.papers import build_catalogue, published
+from pipeline.papers import build_catalogue, papers, published
 from pipeline.reports import style
 from pipeline.reports.kept import REFERENCE, read_runs
 from pipeline.reports.results import read_history, read_tidy
+from pipeline.reports.standings import Board
 from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
-from pipeline.site.paper_page import _standing, _unknown
+from pipeline.site.paper_page import _body, _standing, _unknown
 from pipeline.site.survey import TargetStatus, _built, _kept, survey
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
@@ -133,6 +134,17 @@ def test_a_report_without_a_column_is_named_in_one_line(target: str, column: str
     frame.drop(columns=column).to_csv(path, index=False)
     with pytest.raises(DataError, match=rf"rfedavg/{target}\.csv: no column '{column}'; build it again$"):
         survey(CONFIG, tmp_path)
+
+
+def test_the_board_of_a_benchmark_is_shown_as_its_numbers() -> None:
+    shared: dict[str, Any] = {"plan": None, "say": None, "heading": "Method", "words": False, "measure": None}
+    board = Board(title="Which is best?", published="Board", **shared)
+    frame, _ = _built(HOME / "reports/reference/benchmark_small", "board", board)
+    shown: Any = SimpleNamespace(target=board, frame=frame, cells={}, labels=({}, {}))
+    (heading, first, *_) = _body(shown, (), {})["numbers"]
+    assert heading[:2] == ["row", "effect"]
+    assert first[0][0] == "fedyogi"
+    assert TargetStatus.lines.func(shown) == {}
 
 
 @pytest.mark.parametrize(
@@ -267,7 +279,7 @@ def test_a_standing_counts_cells_as_the_board_does() -> None:
 
 def test_a_standing_tells_readings_apart() -> None:
     shown: Any = SimpleNamespace(paper="radfed", name="table1", reference=True, numbers="")
-    shown.frame, _ = _built(HOME / "reports/reference/radfed", "table1", "table")
+    shown.frame, _ = _built(HOME / "reports/reference/radfed", "table1", papers()["radfed"].targets["table1"])
     assert re.fullmatch(r"1 of 5 near; \d+ not judged; authors' code: 13 of 15 near(; .*)?", _standing(shown))
 
 
