@@ -42,12 +42,12 @@ def partial(report: Report, scale: Scale = None, overlay: Overlay = None, study:
     say(f"{finished} of {len(sources.runs)} runs are finished", *(f"wrote {path}" for path in paths))
 
 
-def fidelity(scale: Scale = None, as_json: Json = False) -> None:
+def fidelity(scale: Scale = None, params: Params = PARAMS, as_json: Json = False) -> None:
     """Write reports/fidelity.{csv,md,html} and fidelity-claims.csv: what was published beside ours.
 
     Example: fedcore fidelity
     """
-    catalogue = catalogue_of(PARAMS, scale)
+    catalogue = catalogue_of(params, scale)
     comparison = board(catalogue.params.scale)
     beside = {*comparison.cells[["paper", "beside"]].itertuples(index=False, name=None)}
     names = {name: labels(catalogue.sources(*name)) for name in beside if "/".join(name) in catalogue.names()}

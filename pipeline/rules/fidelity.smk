@@ -15,6 +15,6 @@ rule fidelity:
         flow.environment
     params:
         scale=flow.params.scale,
-        plan=flow.board_plan,
+        order=flow.fidelity,
     shell:
-        "python -m pipeline fidelity --scale {params.scale} > {log} 2>&1"
+        "python -m pipeline fidelity --params {params.order[file]} > {log} 2>&1"

@@ -183,10 +183,11 @@ class Workflow:
         return [f"reports/{wildcards.paper}/{name}.csv" for name, target in targets if target.kind == "table"]
 
     @staticmethod
-    def board_plan(wildcards: Any) -> str:
-        """Return a hash of published numbers, claims and all that compares and shows them, for rerunning."""
+    def fidelity(wildcards: Any) -> Order:
+        """Return the order of the board: a hash of published numbers, claims and all that shows them."""
         data = sorted(path for name in ("published.csv", "claims.yaml") for path in PAPERS.glob(f"*/{name}"))
-        return _plan("pipeline.fidelity.board:board", "pipeline.site.board:write", files=data)
+        plan = _plan("pipeline.fidelity.board:board", "pipeline.site.board:write", files=data)
+        return {"file": "logs/reports/fidelity.params.yaml", "plan": plan}
 
     @staticmethod
     def site(wildcards: Any) -> Order:

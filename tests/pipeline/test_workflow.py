@@ -13,8 +13,14 @@ import pytest
 import yaml
 from project import HOME, Project, parameters
 from snakemake.iocontainers import Wildcards
+from typer.testing import CliRunner
 
+from fedcore.base import core_yaml
+from fedcore.base.files import write_text
+from fedcore.cli.main import app
 from pipeline.catalogue import codehash
+from pipeline.catalogue.params import overlay
+from pipeline.cli import reports
 from pipeline.papers import build_catalogue
 from pipeline.workflow import answers
 from pipeline.workflow.answers import Workflow
@@ -145,6 +151,22 @@ def test_a_file_laid_over_the_parameters_follows_the_rule_of_fedcore(
     over.write_text("papers: {fedomw: {sceds: [1]}}\n")
     with pytest.raises(SystemExit, match=rf"^params\.yaml with {over}: papers\.fedomw\.sceds: unknown key"):
         Workflow({}, snakemake)
+
+
+def test_the_board_knows_a_scale_that_is_laid_over_the_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(codehash, "of_code", lambda *starts: "code")
+    scales: list[str] = []
+    monkeypatch.setattr(reports, "board", scales.append)
+    order = Workflow.fidelity(None)
+    config = overlay(parameters(), {"scale": "mine", "scales": {"mine": {"seeds": [0]}}})
+    write_text(Path(order["file"]), core_yaml.to_yaml(config))
+    rule = (HOME / "pipeline/rules/fidelity.smk").read_text()
+    (command,) = re.findall(r'"python -m pipeline (.+) > ', rule)
+    CliRunner().invoke(app, command.format(params=SimpleNamespace(order=order, scale="mine")).split())
+    assert scales == ["mine"]
 
 
 def test_a_mistake_in_the_parameters_is_one_line_with_its_place(project: Project) -> None:
