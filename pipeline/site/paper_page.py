@@ -1,8 +1,10 @@
 """A paper's page: its tables and figures, and the runs of each cell."""
 
 from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
+from fedcore.base.lazy import pd
 from pipeline.catalogue.params import EDITIONS
 from pipeline.catalogue.targets import Cell, PlannedRun
 from pipeline.fidelity.board import compare, printed_cells, split_reading
@@ -59,7 +61,8 @@ def _block(shown: TargetStatus, survey: Survey) -> dict[str, Any]:
 
 
 def _rebuilt(shown: TargetStatus, file: str) -> str:
-    options = f" --configfile {EDITIONS} --config scale=paper --" if shown.reference else ""
+    scale = f" --config scale={shown.scale} --" if shown.scaled else ""
+    options = f" --configfile {EDITIONS} --config scale=paper --" if shown.reference else scale
     return f"uv run snakemake --cores 2{options} {file}"
 
 
@@ -136,7 +139,8 @@ def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, An
     rows, columns = shown.labels
     lines = shown.lines if isinstance(shown.target, Table) else {}
     report = f"{shown.paper}/{shown.name}"
-    report += f" --scale paper --overlay {EDITIONS}" if shown.reference else ""
+    scale = f" --scale {shown.scale}" if shown.scaled else ""
+    report += f" --scale paper --overlay {EDITIONS}" if shown.reference else scale
     return [
         {
             "title": f"{rows[row]}, {columns[column]}",
@@ -148,7 +152,7 @@ def _cells(shown: TargetStatus, indices: Mapping[str, int]) -> list[dict[str, An
             ],
             "runs": list(dict.fromkeys(indices[run.folder] for run in runs)),
             "partitions": shown.target.needs == "partitions",
-            "command": _rebuilt(shown, f"$({RUNS} {report} --row {row} --column {column})"),
+            "command": _rebuilt(shown, f"$({RUNS} {report} --row {quote(row)} --column {quote(column)})"),
         }
         for (row, column), runs in shown.cells.items()
     ]
@@ -163,7 +167,7 @@ def _measured(line: tables.Line, unit: str) -> list[list[str]]:
         ["standard deviation", in_print(line["std"], form)],
         ["runs in the mean", "; ".join(filter(None, [runs, line.get("failed")]))],
     ]
-    if line["published_mean"] == line["published_mean"]:
+    if pd.notna(line["published_mean"]):
         facts += [
             ["published", f"{with_std(line['published_mean'], line['published_std'])} {unit}".strip()],
             ["difference", in_print(line["difference"], form.replace("%", "points"))],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
 from collections.abc import Hashable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ import pytest
 from pretended import finish
 from project import HOME, parameters
 from rich.console import Console
+from typer.testing import CliRunner
 from wording import one_line
 
 from fedcore.base.errors import DataError, FedcoreError
 from fedcore.base.registry import plugins
+from fedcore.cli.main import app
 from fedcore.cli.status import view
 from fedcore.execution.status import Status
 from pipeline.claims.ledger import ledger
@@ -33,8 +36,8 @@ from pipeline.reports.standings import Board
 from pipeline.site import build, charts
 from pipeline.site.format import flat
 from pipeline.site.pages import _answer, cost_of
-from pipeline.site.paper_page import _body, _standing, _unknown
-from pipeline.site.survey import TargetStatus, _built, _kept, survey
+from pipeline.site.paper_page import _body, _cells, _standing, _unknown
+from pipeline.site.survey import TargetStatus, _built, _kept, _status, survey
 from pipeline.site.tables import distance
 from pipeline.workflow.estimate import Guesses
 
@@ -145,6 +148,19 @@ def test_the_board_of_a_benchmark_is_shown_as_its_numbers() -> None:
     assert heading[:2] == ["row", "effect"]
     assert first[0][0] == "fedyogi"
     assert TargetStatus.lines.func(shown) == {}
+
+
+def test_the_command_of_a_cell_makes_its_runs_at_its_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOME)
+    config = parameters("comfed") | {"primary_paper": "comfed", "scale": "quick"}
+    shown = _status(build_catalogue(config).sources("comfed", "calibration"), frame=None, files={})
+    *_, ((row, _), runs) = shown.cells.items()
+    assert " " in row
+    command = _cells(shown, {run.folder: 0 for run in shown.runs})[-1]["command"]
+    around, inner = command.removesuffix(")").split("$(uv run fedcore ")
+    assert "--config scale=quick --" in around
+    printed = CliRunner().invoke(app, shlex.split(inner)).stdout
+    assert printed.split() == [f"{run.folder}/summary.json" for run in runs]
 
 
 @pytest.mark.parametrize(
