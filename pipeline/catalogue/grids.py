@@ -49,7 +49,7 @@ class Setting:
 
 def rows(params: StudyParams) -> dict[str, Variation]:
     """Return a study's rows by key, or raise SpecError with a grid's or variant's key that no method has."""
-    labels, named = params.report.labels, {}
+    named: dict[str, Variation] = {}
     known = {
         name: {**FIXED, "algorithm": options_of("algorithm", method.name or name, f"algorithms.{name}")}
         for name, method in params.algorithms.items()
@@ -58,10 +58,17 @@ def rows(params: StudyParams) -> dict[str, Variation]:
     grid, variants = _of(ROWS, params)
     for name, method in params.algorithms.items():
         refuse_unknown(method.grid, method.variants, [known[name]], f"algorithms.{name}.", ROWS + WHOLE)
-        label = labels.get(name) or find("algorithm", method.name or name).label or name
+        label = method_label(params, name)
         for point in points({**grid, **method.grid}, method.variants or variants, known[name]):
+            _refuse_second(name + point.name, named)
             named[name + point.name] = Variation(label + point.label, name, point.changes)
     return named
+
+
+def method_label(params: StudyParams, name: str) -> str:
+    """Return what a study's method is called in print: as its file says, as its plug-in, or by its key."""
+    plugin = find("algorithm", params.algorithms[name].name or name, f"algorithms.{name}.name")
+    return params.report.labels.get(name) or (plugin.label if plugin.name == name else "") or name
 
 
 def settings(params: StudyParams) -> dict[str, Setting]:
@@ -80,9 +87,15 @@ def settings(params: StudyParams) -> dict[str, Setting]:
             for point in points(grid, variants, known):
                 label = labels.get(split, split) + point.label
                 key = "-".join((*over, split)) + point.name
+                _refuse_second(key, columns)
                 columns[key] = Setting(key, regime, dataset, split, group, label, point.changes)
     refuse_unknown(grid, variants, all_known, "", COLUMNS)
     return columns
+
+
+def _refuse_second(key: str, known: Collection[str]) -> None:
+    if key in known:
+        raise SpecError(f"grid: got two combinations called '{key}', expected values that differ in print")
 
 
 def setting_keys(params: PaperParams, dataset: str, split: str) -> dict[str, Collection[str]]:

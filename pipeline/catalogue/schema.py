@@ -25,6 +25,7 @@ from fedcore.spec import Evaluation, Precision, Training
 
 MEASURING = ("every", "train_every", "clients", "stop_at", "precision", "count_rows")
 LENGTHS = frozenset({"local_steps", "local_epochs"})
+DIMENSIONS = 8  # of a Sobol' sequence
 Key = Annotated[str, Field(pattern=NAME)]
 
 
@@ -138,6 +139,13 @@ class TuneParams(Section):
     over: Tried = Field(default={})
     """Values to try of every method, by key of a run's specification: a list, or a range
     `{low: 0.001, high: 1.0, log: true}`. A method's own are at its entry."""
+
+    @model_validator(mode="after")
+    def _has_columns(self) -> Self:
+        if self.columns and (self.how != "sobol" or len(self.columns) > DIMENSIONS):
+            found = f"got {len(self.columns)} with 'how: {self.how}'"
+            raise ValueError(f"columns: {found}, expected at most {DIMENSIONS}, with 'how: sobol'")
+        return self
 
 
 class ChosenParams(Section):
@@ -350,11 +358,17 @@ class BenchmarkParams(Section):
     kinds: dict[Key, tuple[Key, ...]] = Field(default={})
     """Data sets of the study by a kind of skew, for effects within each."""
 
+    @model_validator(mode="after")
+    def _has_further_seeds(self) -> Self:
+        if self.seed in self.seeds:
+            raise ValueError(f"seeds: got {self.seed}, the seed of all trials, expected others")
+        return self
+
 
 class StudyParams(PaperParams):
     """A study: what a paper's section has, what is tried, and what is reported."""
 
-    title: str
+    title: Annotated[str, Field(min_length=1)]
     """What the study asks, in one line."""
     common: CommonParams = CommonParams()
     """What all runs share; `common` and `scale` of params.yaml count for papers alone."""

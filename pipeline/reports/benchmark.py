@@ -9,11 +9,10 @@ from dataclasses import replace
 from itertools import chain
 
 from fedcore.base.errors import SpecError
-from pipeline.catalogue.grids import Setting, data_set
+from pipeline.catalogue.grids import Setting, data_set, method_label
 from pipeline.catalogue.params import require_known
 from pipeline.catalogue.schema import BenchmarkParams, StudyParams
 from pipeline.catalogue.targets import Target
-from pipeline.reports import style
 from pipeline.reports.decisions import decisions
 from pipeline.reports.sensitivity import sensitivity
 from pipeline.reports.spending import spending
@@ -27,8 +26,8 @@ def benchmark_targets(name: str, params: StudyParams, settings: Mapping[str, Set
     benchmark = params.benchmark
     assert benchmark is not None
     _check(params, benchmark, settings)
-    named, methods = params.report.labels, params.algorithms.items()
-    labels = {key: named.get(key) or style.label(method.name or key) for key, method in methods}
+    named = params.report.labels
+    labels = {key: method_label(params, key) for key in params.algorithms}
     labels |= {key: named.get(key, f"{labels[benchmark.base]}: {key}") for key in params.report.controls}
     plan = Plan(name, params, benchmark, settings, labels)
     count, seeds = params.tune.trials or 0, (benchmark.seed, *benchmark.seeds)

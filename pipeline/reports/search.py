@@ -19,14 +19,14 @@ from fedcore.base.lazy import DataFrame, scipy
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.grids import frozen, word
 from pipeline.catalogue.params import STUDY
-from pipeline.catalogue.schema import ChosenParams, PaperParams, Range, Tried, TuneParams
+from pipeline.catalogue.schema import DIMENSIONS, ChosenParams, PaperParams, Range, Tried, TuneParams
 from pipeline.catalogue.targets import Asked, Column, Query, Sources
 from pipeline.reports.results import RunFacts, read_tidy, short_hash
 from pipeline.reports.tables import Table, best
 
 OWN, SELECTION = "algorithm.", "selection"
 ENOUGH = 3
-DIGITS, DIMENSIONS = 4, 8
+DIGITS = 4
 Choice = Mapping[str, Any]
 Measure = Callable[[RunFacts, str], float | None]
 

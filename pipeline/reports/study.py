@@ -14,11 +14,11 @@ from fedcore.base.errors import SpecError
 from fedcore.base.files import digest
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.partitions.figure import labels as draw_labels
-from pipeline.catalogue.grids import Setting, alike, data_set, rows, settings
+from pipeline.catalogue.grids import Setting, alike, data_set, method_label, rows, settings
 from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target, Variation
-from pipeline.reports import benchmark, cost, figures, ranks, significance, style
+from pipeline.reports import benchmark, cost, figures, ranks, significance
 from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Picture, by_label
 from pipeline.reports.results import RunFacts
@@ -206,8 +206,7 @@ def _curves(design: _Design) -> Curves:
 def _cost(design: _Design) -> Cost:
     params, report, metric = design.params, design.params.report, design.metric
     base, labels = _base(params), {key: (c.group, c.label) for key, c in design.settings.items()}
-    first = report.labels.get(base) or style.label(params.algorithms[base].name or base)
-    ends = f"the {metric.label} with which {first} ends at the same seed"
+    ends = f"the {metric.label} with which {method_label(params, base)} ends at the same seed"
     reached = f"a {metric.label} of {report.target:g}" if report.target else ends
     return Cost(
         title=f"Rounds and traffic until {reached}",
@@ -245,12 +244,14 @@ def _partitions(design: _Design) -> Drawing:
 def _searches(design: _Design, table: Table) -> dict[str, Table]:
     params, metric = design.params, design.metric
     title = f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows"
-    on_selection = params.tune.held_out == SELECTION
+    searches, on_selection = tuned(params), params.tune.held_out == SELECTION
+    if params.tune.model_fields_set and not (searches or params.benchmark):
+        raise SpecError("tune: given, but there are no values to try")
     measure = on_held_out(lambda facts: params.report.metric, metric.factor, on_selection)
     printed = {key: getattr(table, key) for key in ("dataset", "unit", "decimals", "best")}
     return {
         name: search(wanted, design.candidate, title, table.columns, measure, **printed)
-        for name, wanted in tuned(params).items()
+        for name, wanted in searches.items()
     }
 
 
@@ -268,8 +269,7 @@ def tuned(params: StudyParams) -> dict[str, Search]:
             for key, other in product(keys, taken):
                 if other in alike(key):
                     raise SpecError(f"algorithms.{name}: '{key}' is in tune and {taken[other]}, expected one")
-            label = params.report.labels.get(name) or style.label(algorithm.name or name)
-            by_report[f"tune_{name}"] = Search(name, label, "Tuning")
+            by_report[f"tune_{name}"] = Search(name, method_label(params, name), "Tuning")
     return by_report
 
 

@@ -763,6 +763,9 @@ def test_runs_are_equally_long_and_equally_often_measured() -> None:
         ({"benchmark": {"kinds": {"label": ["b"]}}}, r"benchmark\.kinds\.label: got 'b'"),
         ({"benchmark": {"best": 9}}, r"benchmark\.best: got 9, expected at most the 4 trials"),
         ({"tune": {"held_out": 0.2}}, r"tune: a benchmark expects 'how: sobol', 'trials' and 'held_out: sel"),
+        ({"benchmark": {"seed": 101}}, r"benchmark: seeds: got 101, the seed of all trials, expected others"),
+        ({"tune": {"columns": ["a"] * 9}}, r"tune: columns: got 9 with 'how: sobol', expected at most 8"),
+        ({"tune": {"columns": ["a"], "how": "random"}}, r"columns: got 1 with 'how: random', expected at mo"),
         ({"tune": {"trials": 6}}, r"tune: got 6 trials of 1 keys, expected a power of 2"),
         ({"report": {"controls": {"moon": {"training.lr": 1}}}}, r"report\.controls\.moon: expected changes"),
         (

@@ -29,6 +29,7 @@ from pipeline.cli.cost import bill, text
 from pipeline.cli.new import new_study
 from pipeline.fidelity.package import COLUMNS
 from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.reports import style
 from pipeline.reports.ranks import DEPENDENT, ranking
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.reports import ReportFiles, path_of
@@ -272,6 +273,19 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             {"tune": {"trials": 1, "over": {"training.lr": [0.1, 0.2]}}},
             f"{FILE}: tune.trials: got 1, expected 2 or more with 'how: grid' over training.lr",
         ),
+        (
+            {"tune": {"trials": 5, "how": "random"}},
+            f"{FILE}: tune: given, but there are no values to try",
+        ),
+        (
+            {"grid": {"partition.similarity": [0.1, "0.1"]}},
+            f"{FILE}: grid: got two combinations called 'mnist-sim-similarity_0.1', expected values",
+        ),
+        (
+            {"grid": {"training.lr": [0.1, "0.1"]}},
+            f"{FILE}: grid: got two combinations called 'fedavg-lr_0.1', expected values that differ",
+        ),
+        ({"title": ""}, f"{FILE}: title: got '', expected"),
         ({"seeds": [0, 1, 0]}, f"{FILE}: seeds: got [0, 1, 0], expected each seed once"),
         ({"report": {"show": []}}, f"{FILE}: report.show: got [], expected 1 or more values"),
         (
@@ -341,6 +355,13 @@ def test_a_wrong_study_is_one_line_with_file_and_key(changes: dict[str, Any], ex
         _ = made(changes).index
     assert str(error.value).startswith(expected), str(error.value)
     one_line(error.value)
+
+
+def test_two_methods_of_one_plug_in_have_names_of_their_own() -> None:
+    methods = {"weak": {"name": "fedprox", "mu": 0.01}, "strong": {"name": "fedprox"}}
+    catalogue = made({"algorithms": methods, "report": {"labels": {"strong": "Strong"}}})
+    labels, _ = style.labels(catalogue.sources("own", "table"))
+    assert [labels[row] for row in ("fedavg", "weak", "strong")] == ["FedAvg", "weak", "Strong"]
 
 
 def test_studies_are_read_from_their_folder_and_from_files_elsewhere(tmp_path: Path) -> None:
