@@ -13,7 +13,7 @@ import typer
 
 from fedcore.base import core_yaml
 from fedcore.base.errors import DataError, SpecError, say
-from fedcore.base.lazy import DataFrame, pd
+from fedcore.base.lazy import DataFrame
 from fedcore.base.registry import contributed, find, of_module
 from fedcore.cli.options import Json, Mirror, Root, show
 from fedcore.data import Source
@@ -28,6 +28,7 @@ from pipeline.cli.names import ALGORITHMS, PARAMS
 from pipeline.papers import build_catalogue
 from pipeline.reports import write_partial
 from pipeline.reports.kept import line_of
+from pipeline.reports.results import read_tidy
 from pipeline.reports.search import OWN
 from pipeline.reports.trials import AGAIN, FINALS, TRIALS
 from pipeline.workflow.estimate import guesses
@@ -152,7 +153,7 @@ def _sit(
         raise typer.Exit(3)
     reports = ("board", "effects") if method else ("board",)
     written = [path for report in reports for path in write_partial(catalogue.sources(name, report))]
-    board = pd.read_csv(f"reports/{name}/board.csv").set_index("row")
+    board = read_tidy(Path(f"reports/{name}/board.csv")).set_index("row")
     board.loc[section["base"], "effect"] = 0.0
     families = section["families"].values()
     board["tests"] = board.index.map({name: len(family) for family in families for name in family})

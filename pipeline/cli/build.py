@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcore.base.errors import SpecError, say
-from fedcore.base.lazy import pd
+from fedcore.base.errors import DataError, SpecError, say
+from fedcore.base.lazy import DataFrame
 from fedcore.cli.options import Json, Quiet, show
 from pipeline.catalogue.params import configuration, overlay
 from pipeline.claims.points import points as open_points
@@ -22,6 +22,7 @@ from pipeline.claims.readings import ENDING, held, nearest, sentences
 from pipeline.cli.cost import bill, text
 from pipeline.cli.names import PARAMS, Report, Reports, Scale, elsewhere
 from pipeline.papers import build_catalogue, catalogue_of
+from pipeline.reports.results import read_tidy
 from pipeline.workflow.reports import path_of
 
 Cores = Annotated[int | None, typer.Option(min=1, help="Jobs at once; one per core by default.")]
@@ -93,16 +94,23 @@ def readings(
         raise SpecError(f"--points: missing, expected some of {', '.join(known)}")
     report = Path(f"reports/{name}.csv")
     section |= {"seeds": seeds} if seeds else {}
-    section |= {"again": nearest(pd.read_csv(report), again)} if again and report.exists() else {}
+    section |= {"again": nearest(_numbers(report), again)} if again and report.exists() else {}
     # the values of the scale come last
     change = {"scales": {original.params.scale: {"papers": {paper: {"readings": {target: section}}}}}}
     config = configuration(PARAMS) | ({"scale": scale} if scale else {})
     cost = bill(build_catalogue(overlay(config, change)), name, cores=cores or os.cpu_count() or 1)
     say(*text(cost), error=as_json)
     code = _run_snakemake([f"reports/{name}"], cores, scale, change, {"--dry-run": dry_run})
-    lines = [] if code or dry_run else [*sentences(pd.read_csv(report)), *held(pd.read_csv(report))]
+    lines = [] if code or dry_run else [*sentences(_numbers(report)), *held(_numbers(report))]
     show(as_json, {"cost": cost, "report": report, "sentences": lines}, lines)
     raise typer.Exit(code)
+
+
+def _numbers(report: Path) -> DataFrame:
+    frame = read_tidy(report)
+    if not {"row", "column", "mean"} <= {*frame}:
+        raise DataError(f"{report}: no readings; build it again")
+    return frame
 
 
 def _run_snakemake(

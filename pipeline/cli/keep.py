@@ -12,7 +12,6 @@ import typer
 
 from fedcore.base.errors import DataError, FedcoreError, say
 from fedcore.base.files import exclusive, write_text
-from fedcore.base.lazy import pd
 from fedcore.cli.options import Json, completing, show
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
@@ -24,7 +23,7 @@ from pipeline.fidelity import reference as keeping
 from pipeline.fidelity.scoreboard import CLAIMS, answer, markdown, scoreboard, write_picture
 from pipeline.papers import catalogue_of, papers
 from pipeline.reports.kept import REFERENCE
-from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.results import REPRODUCTION, read_tidy
 from pipeline.reports.schema_docs import FILES
 from pipeline.site import pictures as paper_pictures
 from pipeline.workflow.adopt import alone, apply, forget, inspect
@@ -78,7 +77,7 @@ def _kept(catalogue: Catalogue, named: list[str], folder: Path) -> tuple[keeping
     fidelity, scores = Path("docs/fidelity.md"), scoreboard(REFERENCE)
     parts = {
         "kept": (REFERENCE / "README.md", keeping.contents(REFERENCE)),
-        "answer": (fidelity, answer(scores, pd.read_csv(REFERENCE / f"{CLAIMS}.csv"))),
+        "answer": (fidelity, answer(scores, read_tidy(REFERENCE / f"{CLAIMS}.csv"))),
         "scoreboard": (fidelity, markdown(scores)),
         "readings": (Path("docs/readings.md"), open_points.markdown(papers())),
         "headlines": (fidelity, keeping.decided(REFERENCE, "headlines")),

@@ -73,7 +73,7 @@ def read(names: Iterable[tuple[str, str]], folder: Path, scale: str) -> Reports:
         path = folder / paper / f"{target}.csv"
         if not path.exists():
             continue
-        frame = read_tidy(path)
+        frame = read_tidy(path, {"mean": float, "std": float})
         scales = set(frame["scale"]) if "scale" in frame else {scale}
         if others := sorted(map(str, scales - {scale})):
             raise DataError(f"{path}: made at {others[0]} scale, expected {scale}; build it again")

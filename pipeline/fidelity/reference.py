@@ -27,7 +27,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
 from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_runs
 from pipeline.reports.render import md_table
-from pipeline.reports.results import RunFacts, earlier_cells, is_made, read_history, refuse_changed
+from pipeline.reports.results import RunFacts, earlier_cells, is_made, read_history, read_tidy, refuse_changed
 
 HASHES = ("spec_sha256", "data_sha256", "partition_sha256")
 COMMIT = re.compile(r"\b[Cc]ommit [0-9a-f]+\+?")
@@ -173,7 +173,7 @@ def contents(folder: Path) -> str:
 
 
 def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
-    kept = pd.read_csv(path)
+    kept = read_tidy(path)
     counts = [int(kept[name].sum()) for name in ("n", "seeds")] if "seeds" in kept else [len(kept)] * 2
     form = ".md" if path.with_suffix(".md").exists() else ".svg"
     name = path.relative_to(folder).with_suffix("").as_posix()

@@ -20,7 +20,7 @@ from pipeline.reports import figures
 from pipeline.reports.agreement import AGREES, DEVIATIONS, ON_A_PART, PERCENTAGES, POINTS, VERDICTS
 from pipeline.reports.kept import SHORTER
 from pipeline.reports.render import in_print, md_table
-from pipeline.reports.results import REPRODUCTION
+from pipeline.reports.results import REPRODUCTION, read_tidy
 from pipeline.reports.style import GREEN, SKY_BLUE, VERMILION, YELLOW
 
 SAME = 1 - 1e-9
@@ -238,7 +238,7 @@ def claims_by_reading(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     for paper in names or papers():
         combined: dict[str, dict[str, bool]] = {}
         for path in sorted((folder / paper).glob(f"*{ENDING}.csv")):
-            combined |= _combined(paper, pd.read_csv(path))
+            combined |= _combined(paper, read_tidy(path))
         sources = product(((folder, REPRODUCTION), (folder / SHORTER, SHORTER)), NAMES)
         frames = (claims(paper, reading, *source).assign(reading=reading) for source, reading in sources)
         verdicts = pd.concat(frames)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import SpecError, reason
 from fedcore.base.files import digest
 from fedcore.base.lazy import Series, pd
 from pipeline.catalogue.grids import Setting, data_set
@@ -116,22 +116,24 @@ class Plan:
         """
         further = self.benchmark.seeds if stage == AGAIN else ()
         seeds = {*map(str, (self.benchmark.seed, *further))}
-        lines: dict[Cell, Mapping[str, str]] = {}
+        lines: dict[Cell, tuple[int, float]] = {}
         for path in (folder / self.name / f"{stage}.csv" for folder in (REFERENCE, REPORTS)):
             text = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
-            lines |= {
-                (row["row"], row["column"]): row
-                for row in csv.DictReader(text)
-                if row["n"] == row["seeds"]
-                and {pair.rpartition("/seed")[2] for pair in parse_samples(row["values"])} == seeds
-            }
+            try:
+                lines |= {
+                    (row["row"], row["column"]): (int(row["diverged"]), float(row["mean"]))
+                    for row in csv.DictReader(text)
+                    if row["n"] == row["seeds"]
+                    and {pair.rpartition("/seed")[2] for pair in parse_samples(row["values"])} == seeds
+                }
+            except (KeyError, ValueError) as error:
+                raise SpecError(f"{path}: no table of trials ({reason(error)}); build it again") from None
         methods = {row: method for method, row in self.rows.items()}
         cells: dict[Cell, tuple[Trial, ...]] = defaultdict(tuple)
         for (row, setting), line in lines.items():
             begin, _, number = row.rpartition("-")
             if begin in methods:
-                trial = Trial(int(line["diverged"]), float(line["mean"]), int(number))
-                cells[methods[begin], setting] += (trial,)
+                cells[methods[begin], setting] += (Trial(*line, int(number)),)
         return cells
 
     @cached_property

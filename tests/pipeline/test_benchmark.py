@@ -683,6 +683,13 @@ def test_a_cell_goes_on_without_waiting_and_other_ranges_begin_anew() -> None:
     assert "again" not in made({"tune": {"over": {"training.lr": {"high": 2.0}}}}).papers["bench"].targets
 
 
+def test_a_damaged_table_of_trials_is_one_line() -> None:
+    Path("reports/bench").mkdir(parents=True)
+    Path("reports/bench/trials.csv").write_text("<<<<<<< HEAD\nrow,column,n\n")
+    with pytest.raises(SpecError, match=r"reports/bench/trials\.csv: no table of trials \('n'\); build it"):
+        made()
+
+
 @pytest.mark.slow
 def test_trials_of_other_seeds_or_of_another_score_choose_nothing() -> None:
     for stage in ("trials", "again"):

@@ -248,6 +248,13 @@ def test_a_report_of_another_scale_is_refused(tmp_path: Path) -> None:
         read([("p", "table1")], tmp_path, "demo")
 
 
+def test_a_report_with_a_word_for_a_number_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    reports("demo")["p", "table1"].astype({"mean": str}).assign(mean="abc").to_csv(tmp_path / "p/table1.csv")
+    with pytest.raises(DataError, match=r"table1\.csv: no table: could not convert string to float: 'abc'"):
+        read([("p", "table1")], tmp_path, "demo")
+
+
 def test_without_reports_every_published_cell_is_listed_as_missing(tmp_path: Path) -> None:
     result = board("demo", tmp_path)
     printed = {paper: len(pd.read_csv(published(paper))) for paper in papers()}

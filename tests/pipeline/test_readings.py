@@ -22,10 +22,12 @@ from matplotlib.colors import to_hex, to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 from pretended import finish
+from typer.testing import CliRunner
 
 from fedcore.algorithms import example
-from fedcore.base.errors import SpecError
+from fedcore.base.errors import DataError, SpecError
 from fedcore.base.registry import find, plugins
+from fedcore.cli.main import app
 from fedcore.data import Source
 from fedcore.execution.batch import execute
 from fedcore.execution.runner import Settings, prepare
@@ -831,6 +833,19 @@ def told_of(**means: float) -> pd.DataFrame:
         {"row": "m", "column": f"d@{name}", "away": mean, "n": 2, "seeds": 2} for name, mean in means.items()
     ]
     return pd.DataFrame(lines)
+
+
+@pytest.mark.parametrize("text", ["", "<<<<<<< HEAD\n"])
+def test_a_damaged_report_of_readings_is_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").symlink_to(HOME / "params.yaml")
+    (tmp_path / "reports/fedomw").mkdir(parents=True)
+    (tmp_path / "reports/fedomw/table2_readings.csv").write_text(text)
+    called = CliRunner().invoke(app, ["readings", "fedomw/table2", "--again", "2", "--dry-run"])
+    assert isinstance(called.exception, DataError)
+    assert str(called.exception).startswith("reports/fedomw/table2_readings.csv: no ")
 
 
 def test_sentences_of_three_readings() -> None:
