@@ -22,7 +22,7 @@ from pipeline.reports.results import facts, short_hash
 from pipeline.reports.search import chosen as choice
 from pipeline.reports.search import with_chosen
 from pipeline.reports.style import labels
-from pipeline.workflow.reports import BESIDE, path_of
+from pipeline.workflow.reports import targets_of
 
 
 def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json: Json = False) -> None:
@@ -31,17 +31,14 @@ def targets(report: Annotated[str, TARGET] = "all", scale: Scale = None, as_json
     Example: fedcore targets rfedavg
     """
     catalogue = catalogue_of(PARAMS, scale, studies=elsewhere([report]))
-    path = path_of(catalogue, report)
-    within = "reports/" if path in BESIDE.values() else f"{path.partition('.')[0]}/"
     rows = [
         {
-            "report": f"reports/{paper}/{name}",
-            "runs": len(catalogue.sources(paper, name).trained),
-            "published": target.published,
-            "title": target.title,
+            "report": f"reports/{sources.paper}/{sources.name}",
+            "runs": len(sources.trained),
+            "published": sources.target.published,
+            "title": sources.target.title,
         }
-        for paper, name, target in catalogue.targets()
-        if f"reports/{paper}/{name}/".startswith(within)
+        for sources in (catalogue.sources(*one) for one in targets_of(catalogue, report))
     ]
     lines = (f"{row['report']:32} {row['runs']:5} runs  {row['published']}: {row['title']}" for row in rows)
     show(as_json, rows, [f"scale {catalogue.params.scale}", *lines])

@@ -44,15 +44,18 @@ def path_of(catalogue: Catalogue, typed: str) -> str:
     return f"reports/{name}"
 
 
-def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
-    """Return the runs that a report, a paper's reports or all are made of, ``typed`` as in ``path_of``."""
+def targets_of(catalogue: Catalogue, typed: str) -> list[tuple[str, str]]:
+    """Return paper and name of a report, of a paper's reports or of all, ``typed`` as in ``path_of``."""
     path = path_of(catalogue, typed)
-    name = path.removeprefix("reports/").partition(".")[0]
-    if path in BESIDE.values():
-        return [*catalogue.index.values()]
-    if name in catalogue.papers:
-        return [run for run in catalogue.index.values() if run.paper == name]
-    return catalogue.sources(*catalogue.named(path)).trained
+    paper, every = path.removeprefix("reports/"), path in BESIDE.values()
+    found = [(key, name) for key, name, _ in catalogue.targets() if every or key == paper]
+    return found or [catalogue.named(path)]
+
+
+def runs_of(catalogue: Catalogue, typed: str) -> list[PlannedRun]:
+    """Return the runs that these reports are made of, each once."""
+    runs = (run for one in targets_of(catalogue, typed) for run in catalogue.sources(*one).trained)
+    return list({run.folder: run for run in runs}.values())
 
 
 def one_of(names: Iterable[str]) -> str:

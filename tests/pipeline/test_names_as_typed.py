@@ -55,6 +55,16 @@ def test_a_name_as_typed_is_found(
     assert path_of(catalogue, typed) == path
 
 
+def test_the_short_name_of_a_report_lists_it_and_another_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(HOME)
+    listed = CliRunner().invoke(app, ["targets", "table1", "--json"]).stdout
+    assert [row["report"] for row in json.loads(listed)] == ["reports/rfedavg/table1"]
+    refused = CliRunner().invoke(app, ["targets", "results/foo"]).exception
+    assert str(refused) == "reports/results/foo: no such report; `fedcore targets` lists all"
+
+
 @pytest.mark.parametrize(
     ("typed", "near"),
     [
