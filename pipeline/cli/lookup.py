@@ -124,6 +124,8 @@ def summaries(
     sources = catalogue.sources(*catalogue.named(report))
     if sources.target.needs == "partitions":
         raise SpecError(f"{report}: needs partitions and no run")
+    if not sources.runs:
+        raise SpecError(f"{report}: needs no run; `fedcore build {sources.paper}/{sources.name}` makes it")
     known_rows, known_columns = labels(sources)
     asked_rows = {_found(report, "row", name, known_rows) for name in rows} or known_rows
     asked_columns = {_found(report, "column", name, known_columns) for name in columns} or known_columns

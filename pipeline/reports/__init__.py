@@ -86,10 +86,12 @@ def write_partial(sources: Sources) -> list[Path]:
     needs all of its runs, a run is changed or damaged, or none is finished.
     """
     folder, name = _folder(sources), f"reports/{sources.paper}/{sources.name}"
-    if sources.target.kind != "table" and not sources.target.partial:
-        raise DataError(f"{name}: needs all of its runs, being no table")
     if sources.target.needs == "partitions":
         raise DataError(f"{name}: needs partitions and no run")
+    if not sources.runs:
+        raise DataError(f"{name}: needs no run; `fedcore build {sources.paper}/{sources.name}` makes it")
+    if sources.target.kind != "table" and not sources.target.partial:
+        raise DataError(f"{name}: needs all of its runs, being no table")
     if not any(is_made(run, sources.root) for run in sources.runs):
         raise DataError(f"{name}: none of its {len(sources.runs)} runs is finished")
     outputs = sources.target.paths(folder, sources.name)

@@ -27,6 +27,9 @@ COMMANDS = {
     "verify --params none.yaml": "none.yaml: ",
     "prune --overlay none.yaml": "none.yaml: ",
     "partial radfed/table1": "reports/radfed/table1: needs partitions and no run",
+    "partial radfed/partition": "reports/radfed/partition: needs partitions and no run",
+    "partial radfed/table2": "reports/radfed/table2: needs no run; `fedcore build radfed/table2` makes it",
+    "runs table2": "table2: needs no run; `fedcore build radfed/table2` makes it",
 }
 
 
