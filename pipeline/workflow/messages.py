@@ -21,6 +21,7 @@ from pipeline.reports import style
 from pipeline.reports.results import REPRODUCTION
 
 MARKS = re.compile(r"\*\*|</?u>|<br>.*")
+BAR, ESCAPED = re.compile(r"(?<!\\)\|"), re.compile(r"\\([\\`*\[\]|])")
 MEANING = {
     "demo": "Demo scale: it shows that everything works. It does not reproduce the paper.",
     "quick": "Quick scale: short runs, mostly on full data. It does not reproduce the paper.",
@@ -85,7 +86,8 @@ def show_table(page: Path, console: Console) -> None:
     lines = [line.strip().strip("|") for line in page.read_text("utf-8").split("\n") if line.startswith("|")]
     if len(lines) < 3:
         return
-    cells = ([plain(unescape(MARKS.sub("", cell)).strip()) for cell in line.split("|")] for line in lines)
+    texts = ([ESCAPED.sub(r"\1", MARKS.sub("", cell)) for cell in BAR.split(line)] for line in lines)
+    cells = ([plain(unescape(text).strip()) for text in row] for row in texts)
     head, _, *body = (list(map(escape, row)) for row in cells)
     table = Table(*head, box=box.SIMPLE_HEAD)
     for row in body:

@@ -336,6 +336,13 @@ def test_a_table_is_shown_where_the_terminal_is_wide_enough(width: int, shown: b
     assert cells == ([["MNIST", "B"], ["FedAvg", "90.1", "±", "0.2", "1"]] if shown else [])
 
 
+def test_a_table_is_shown_without_the_escapes_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "table.md").write_text("| | B |\n|:--|--:|\n| \\[1\\] a\\|b &lt; \\*c | 1 |\n")
+    text = io.StringIO()
+    messages.show_table(tmp_path / "table.md", Console(file=text, width=80))
+    assert text.getvalue().split()[-5:] == ["[1]", "a|b", "<", "*c", "1"]
+
+
 def test_foreign_text_neither_styles_nor_controls_the_terminal(tmp_path: Path, three_jobs: Listener) -> None:
     (tmp_path / "table.md").write_text(
         "| [bold]m | B |\n|:--|--:|\n| \x1b[31mevil\x1b]0;owned\x07 | [link=x]1\u202e |\n"
