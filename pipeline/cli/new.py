@@ -19,6 +19,7 @@ from pipeline.catalogue.params import RESERVED, STUDIES, StudyError, configurati
 from pipeline.claims.ledger import PAPERS
 from pipeline.cli.names import ALGORITHMS, DATA, PARAMS, TEMPLATES
 from pipeline.papers import build_catalogue
+from pipeline.reports import style
 from pipeline.reports.render import rendered
 
 study = typer.Typer(
@@ -149,7 +150,7 @@ def _asked(methods: str, settings: dict[str, Any], seeds: int, **more: Any) -> d
     rows = {name: find("algorithm", name, "--methods") for name in _several("--methods", methods)}
     given = settings.get("options", {})
     options = {name: given.get(name) or _numbers(plugin.options) for name, plugin in rows.items()}
-    labels = {name: plugin.label or name for name, plugin in rows.items()}
+    labels = {name: style.label(name) for name in rows}
     return {**settings, **more, "seeds": [*range(seeds)], "rows": options, "labels": labels}
 
 
@@ -157,6 +158,8 @@ def _settings(data: str, partitions: str | None, edition: str, rounds: int | Non
     """Return the settings that a command line names."""
     texts = _several("--partition", partitions or PARTITION)
     splits = {re.sub(r"\W", "_", text): _split(text) for text in texts}
+    if len(splits) < len(texts):
+        raise SpecError(f"--partition: got '{partitions}', expected names that differ in letters and digits")
     return {
         "sets": {name: _dataset(name, edition) for name in _several("--data", data)},
         "splits": splits,

@@ -636,6 +636,10 @@ def test_new_studies_are_valid_and_say_what_is_wrong(tmp_path: Path, monkeypatch
             "--methods: no algorithm named 'fedvag' (did you mean 'fedavg'?)",
         ),
         (("other", "mnist", "fedavg", "dirichlte:1"), "--partition: no partition named 'dirichlte'"),
+        (
+            ("other", "mnist", "fedavg", "dirichlet:0.1,dirichlet:0_1"),
+            "--partition: got 'dirichlet:0.1,diric",
+        ),
         (("other", "mnist", "fedavg", "iid:1"), "--partition: got 'iid:1', expected iid without a value"),
         (("Other", "mnist", "fedavg", "iid"), "NAME: got 'Other', expected a name of the form"),
         (("../other", "mnist", "fedavg", "iid"), "NAME: got '../other', expected a name of the form"),
