@@ -10,7 +10,6 @@ is validated once for all its seeds.
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,13 +178,13 @@ class Catalogue:
     @cached_property
     def index(self) -> Mapping[str, PlannedRun]:
         """All runs of all papers by folder."""
-        return dict(chain.from_iterable(self.planned(paper).runs.items() for paper in self.papers))
+        return {folder: run for paper in self.papers for folder, run in self.planned(paper).runs.items()}
 
     @cached_property
     def partitions(self) -> Mapping[str, PlannedPartition]:
         """All partitions by folder."""
-        partitions = (self.planned(paper).partitions.items() for paper in self.papers)
-        return dict(chain.from_iterable(partitions))
+        planned = (self.planned(paper).partitions for paper in self.papers)
+        return {folder: partition for partitions in planned for folder, partition in partitions.items()}
 
     @cached_property
     def data(self) -> Mapping[str, Mapping[str, Any]]:

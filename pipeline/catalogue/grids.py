@@ -76,7 +76,8 @@ def settings(params: StudyParams) -> dict[str, Setting]:
 
     It raises SpecError with a grid's or variant's key that no setting has.
     """
-    labels, columns, all_known = params.report.labels, {}, []
+    columns: dict[str, Setting] = {}
+    labels, all_known = params.report.labels, []
     grid, variants = _of(COLUMNS, params)
     for regime, (dataset, section) in product(params.regimes, params.datasets.items()):
         for split in section.splits:

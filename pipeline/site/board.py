@@ -93,5 +93,5 @@ def _cell(line: Mapping[Hashable, Any], names: Names) -> dict[Hashable, Any]:
 
 
 def _counted(frame: DataFrame) -> str:
-    counts = sorted(frame["verdict"].value_counts().items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{verdict} ({count})" for verdict, count in counts)
+    counts = frame["verdict"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{verdict} ({count})" for verdict, count in counts.items())

@@ -47,7 +47,8 @@ class Decision:
     def judge(self, name: str, files: list[Path], good: bool, made_of: Iterable[str] = ()) -> None:
         """Note whether a result is believed, which it is only if all that it was made of may be."""
         if files:
-            (self.believed if good and self.stale.keys().isdisjoint(made_of) else self.stale)[name] = files
+            may_be = good and self.stale.keys().isdisjoint(made_of)
+            (self.believed if may_be else self.stale)[name] = files
 
 
 def inspect(catalogue: Catalogue, root: Path = Path(), records: frozenset[str] = frozenset()) -> Decision:

@@ -126,7 +126,6 @@ def remove(folders: list[Path]) -> None:
     """Delete folders, and their parents once they are empty."""
     for folder in folders:
         shutil.rmtree(folder)
-        for parent in list(folder.parents)[:3]:
-            if any(parent.iterdir()):
-                break
-            parent.rmdir()
+        with suppress(OSError):  # of the first that isn't empty
+            for parent in list(folder.parents)[:3]:
+                parent.rmdir()

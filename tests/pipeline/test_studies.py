@@ -110,7 +110,7 @@ def test_scale_and_common_values_of_the_papers_change_no_study() -> None:
 
 
 def test_reports_are_built_again_once_methods_change_places() -> None:
-    swapped = STUDY | {"algorithms": dict(reversed(STUDY["algorithms"].items()))}
+    swapped = {**STUDY, "algorithms": dict(reversed(STUDY["algorithms"].items()))}
     first, second = made(), build_catalogue(parameters() | {"studies": {FILE: swapped}})
     for name in ("table", "curves", "cost", "ranks"):
         assert first.sources("own", name).plan != second.sources("own", name).plan
