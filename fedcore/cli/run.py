@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from fedcore.base.errors import SpecError, say
-from fedcore.base.files import exclusive, sha256_file, write_json
+from fedcore.base.files import canonical_json, exclusive, sha256_file, write_json
 from fedcore.cli.options import Mirror, Quiet, Root, SpecFile
 from fedcore.data import Source
 from fedcore.execution import runner
 from fedcore.execution.batch import execute, orders
 from fedcore.execution.gpus import claimed
-from fedcore.execution.integrity import PARTITION, PROVENANCE, SPEC, STATISTICS, sealed
+from fedcore.execution.integrity import CHECKPOINT, PARTITION, PROVENANCE, SPEC, STATISTICS, SUMMARY, sealed
 from fedcore.execution.progress import reporter
 from fedcore.partitions import file
 from fedcore.partitions.build import make
@@ -127,20 +127,26 @@ def partition(
     Example: fedcore partition fedavg.yaml --out out/partition
     """
     checked = load(spec)
-    data, choice = checked.data, checked.partition
-    dataset = data.build(Source(root, mirror))
+    for name in (PROVENANCE, SUMMARY, CHECKPOINT):
+        if (out / name).exists():
+            raise SpecError(f"{out}: holds {name} of a run, expected a folder without one")
+    written = {PARTITION, STATISTICS, "partition.png", "partition.svg"}
+    runner.refuse_inputs(out, written, checked, spec)
+    data, choice = checked.data.resolved(), checked.partition
+    dataset, data_sha256 = runner.load_data(canonical_json(data), Source(root, mirror))
     split = make(choice.plugin, choice.options, dataset, checked.seed)
-    origin = file.identity(choice.resolved(), data.resolved(), checked.seed, dataset.sha256())
+    origin = file.identity(choice.resolved(), data, checked.seed, data_sha256)
     described = statistics(split, dataset.train.y, dataset.classes)
-    file.save(split, out / PARTITION, origin)
-    digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)}
     more = {"client_names": dataset.names_of(split.clients), "repeated_rows": repeated(dataset, split)}
     more = {key: value for key, value in {**more, "code": code}.items() if value}
-    write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **more, **digest}))
-    if figure:
-        counts = label_counts(split.clients, dataset.train.y, dataset.classes)
-        subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
-        write(draw(counts, split.note, subtitle), out / "partition")
+    with exclusive(out):
+        file.save(split, out / PARTITION, origin)
+        digest = {f"{PARTITION}_sha256": sha256_file(out / PARTITION)}
+        write_json(out / STATISTICS, sealed({**of_data(dataset), **described, **more, **digest}))
+        if figure:
+            counts = label_counts(split.clients, dataset.train.y, dataset.classes)
+            subtitle = f"{dataset.name} ({dataset.state}: {dataset.note}); C-score {described['c_score']:.2f}"
+            write(draw(counts, split.note, subtitle), out / "partition")
     if not quiet:
         sizes = described["sizes"]
         held = f"{described['clients']} clients of {sizes['min']} to {sizes['max']} rows"

@@ -289,13 +289,15 @@ def _refuse_inputs(folder: Path, spec: Spec, settings: Settings) -> None:
     written = {SPEC, SUMMARY, PROVENANCE, TIMING, integrity.HISTORY} | listed(folder)
     written |= {integrity.CLIENTS} if spec.evaluation.clients else set()
     written |= {integrity.PARAMETERS} if settings.save_model else set()
-    read = map(Path, _texts(canonical_json(spec.resolved())))
-    for path in [*read, *([settings.partition] if settings.partition else [])]:
+    refuse_inputs(folder, written, spec, *([settings.partition] if settings.partition else []))
+
+
+def refuse_inputs(folder: Path, written: set[str], spec: Spec, *read: Path) -> None:
+    """Refuse a folder where a file of the names ``written`` is ``read``, or named by the specification."""
+    for path in [*map(Path, _texts(canonical_json(spec.resolved()))), *read]:
         ours = path.name in written and os.path.realpath(path.parent) == os.path.realpath(folder)
         if ours and path.is_file():
-            raise SpecError(
-                f"{path}: is read by this run, and would be replaced; take another folder than {folder}"
-            )
+            raise SpecError(f"{path}: is read, and would be replaced; take another folder than {folder}")
 
 
 def _refuse_another_result(folder: Path, spec: Spec) -> None:

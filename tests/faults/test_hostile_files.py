@@ -545,7 +545,7 @@ def test_a_model_that_a_former_result_lists_is_not_deleted_by_the_run_that_reads
     model = tmp_path / "out" / "model.npz"
     again = {**short, "model": {**short["model"], "init": str(model)}}
     result = call(again, tmp_path, "--force")
-    assert str(result.exception).startswith(f"{model}: is read by this run, and would be replaced"), result
+    assert str(result.exception).startswith(f"{model}: is read, and would be replaced"), result
     assert model.is_file()
 
 

@@ -15,8 +15,13 @@ from matplotlib.patches import Rectangle, StepPatch
 from typer.testing import CliRunner
 from wording import one_line
 
-from fedcore.base.errors import FedcoreError
+from fedcore.base import registry
+from fedcore.base.errors import BrokenContract, FedcoreError, SpecError
+from fedcore.base.files import sha256_file
+from fedcore.base.options import Options
+from fedcore.base.registry import Plugin
 from fedcore.cli.run import partition
+from fedcore.data import Dataset, Rows, Source
 from fedcore.partitions import figure
 from fedcore.partitions.file import identity, load
 from fedcore.partitions.stats import c_score, entropies, pairwise_distances
@@ -92,6 +97,49 @@ def test_refuses_bad_input(
         run(spec, tmp_path, "out")
     assert message in str(caught.value)
     one_line(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("holds", ["summary.json", "checkpoint.npz"])
+def test_does_not_write_into_a_run(holds: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / holds).touch()
+    with pytest.raises(SpecError, match=f"out: holds {holds} of a run, expected a folder without one$"):
+        run(spec, tmp_path, "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [holds]
+
+
+def test_does_not_write_over_the_partition_it_reads(spec: dict[str, Any], tmp_path: Path) -> None:
+    path = run(spec, tmp_path, "out", "--no-figure") / "partition.npz"
+    before, sha256 = path.read_bytes(), sha256_file(path)
+    again = {**spec, "partition": {"name": "file", "path": str(path), "sha256": sha256}, "seed": 4}
+    with pytest.raises(SpecError, match=r"partition\.npz: is read, and would be replaced; take another"):
+        run(again, tmp_path, "out", "--no-figure")
+    assert path.read_bytes() == before
+    assert load(run(again, tmp_path, "other", "--no-figure") / "partition.npz")[1]["seed"] == 4
+
+
+def _labels_beyond(options: Any, source: Source) -> Dataset:
+    rows = Rows(np.zeros((2, 1), np.float32), np.array([0, 7]))
+    return Dataset("broken", rows, rows, classes=2, state="synthetic", note="")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda options, source: None, "returned NoneType, expected a Dataset"),
+        (_labels_beyond, "train: labels from 0 to 7, expected 0 to 1"),
+    ],
+)
+def test_refuses_data_that_no_run_accepts(
+    build: Any, message: str, spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._REGISTERED["data"], "broken", Plugin("broken", Options, build, "", ""))
+    registry.plugins.cache_clear()
+    spec |= {"data": {"name": "broken"}, "partition": {"name": "iid", "clients": 2}}
+    with pytest.raises(BrokenContract, match=f"^data 'broken': {message}$"):
+        run(spec, tmp_path, "out")
+    registry.plugins.cache_clear()
     assert not (tmp_path / "out").exists()
 
 
