@@ -1,7 +1,7 @@
 """What a data set is once loaded, and where its files may come from."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -181,9 +181,12 @@ def misfits(dataset: object) -> Iterator[str]:
             yield from (f"{use}: {wrong}" for wrong in _misfits_of(rows, dataset))
             if use != "validation" and not len(rows):
                 yield f"{use}: no rows, expected some"
-    for name, cells in dataset.client_features.items():
-        if len(cells) != len(dataset.train):
-            yield f"client_features '{name}' has not one value a training row"
+    if not isinstance(features := dataset.client_features, Mapping):
+        yield f"client_features: got {type(features).__name__}, expected arrays by name"
+        return
+    for name, cells in features.items():
+        if not isinstance(cells, np.ndarray) or cells.shape != (len(dataset.train),):
+            yield f"client_features '{name}': expected an array of one value a training row"
 
 
 def _misfits_of(rows: Rows, dataset: Dataset) -> Iterator[str]:
@@ -198,10 +201,14 @@ def _misfits_of(rows: Rows, dataset: Dataset) -> Iterator[str]:
         yield f"x is {x.dtype}, expected float32, float64, or int64 for tokens"
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         yield "x has nan or inf"
+    size = dataset.vocabulary
+    if size and (x.dtype != np.int64 or x.min(initial=0) < 0 or x.max(initial=0) >= size):
+        found = f"{x.dtype} from {x.min(initial=0)} to {x.max(initial=0)}"
+        yield f"x is {found}, expected int64 tokens from 0 to {size - 1}"
     if len(y) and not 0 <= y.min() <= y.max() < dataset.classes:
         yield f"labels from {y.min()} to {y.max()}, expected 0 to {dataset.classes - 1}"
-    if groups is not None and len(groups) != len(y):
-        yield f"{len(groups)} groups for {len(y)} rows"
     names = len(dataset.group_names)
-    if groups is not None and len(groups) and not 0 <= groups.min() <= groups.max() < names:
+    if groups is not None and (not isinstance(groups, np.ndarray) or len(groups) != len(y)):
+        yield f"groups are {type(groups).__name__} of shape {np.shape(groups)}, expected an array of {len(y)}"
+    elif groups is not None and len(groups) and not 0 <= groups.min() <= groups.max() < names:
         yield f"groups from {groups.min()} to {groups.max()}, expected 0 to {names - 1}, as group_names has"

@@ -347,6 +347,27 @@ BROKEN_DATA = {
         APART,
         "2 of 4 validation rows are among the training rows",
     ),
+    "float tokens": ({"validation": "None, vocabulary=9"}, FITS, "train: x is float32 from -"),
+    "a token beyond the vocabulary": (
+        {"kind": "np.int64) + (9", "validation": "None, vocabulary=9"},
+        FITS,
+        "train: x is int64 from 0 to 11, expected int64 tokens from 0 to 8",
+    ),
+    "a list of clients": (
+        {"groups": "[0] * 20"},
+        FITS,
+        "train: groups are list of shape (20,), expected an array of 20",
+    ),
+    "a list of features": (
+        {"validation": "None, client_features={'age': [1] * 20}"},
+        FITS,
+        "client_features 'age': expected an array of one value a training row",
+    ),
+    "features without names": (
+        {"validation": "None, client_features=[1]"},
+        FITS,
+        "client_features: got list, expected arrays by name",
+    ),
     "clients without names": ({"groups": "np.arange(20)"}, FITS, "groups from 0 to 19, expected 0 to 1"),
     "other arrays each time": (
         {"rng": "np.random.default_rng()"},
