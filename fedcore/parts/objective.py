@@ -116,7 +116,7 @@ class TraceNorm(Term):
                 kept = (s > RANK_TOLERANCE * s[0]).to(s.dtype)
                 layout.views(out)[head].add_(((u * kept) @ v).reshape(layout.shapes[head]), alpha=self.alpha)
 
-        return BoundTerm(add_gradient=add_gradient if self.alpha else None)
+        return BoundTerm(add_gradient=add_gradient if self.alpha and head in layout.shapes else None)
 
 
 @dataclass(frozen=True)

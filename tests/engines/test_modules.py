@@ -119,6 +119,27 @@ def test_frozen_parameters_and_buffers_stay_as_they_are(known: Callable[..., Non
     assert torch.allclose(model.scores(p, by_hand), by_hand @ p["fc.weight"].T + p["fc.bias"])
 
 
+def test_a_frozen_head_has_a_trace_norm_without_a_gradient(known: Callable[..., None]) -> None:
+    def make(options: Any, shape: Shape) -> torch.nn.Module:
+        net = Net(shape.inputs[0], shape.classes)
+        net.fc.requires_grad_(False)
+        return net
+
+    known("net", make)
+    with_norm, without = (
+        fedcore.run(
+            specification(
+                {"name": "net"},
+                algorithm={"name": "fedavgr", "alpha": alpha},
+                evaluation={"observe": {"risk": None}},
+            )
+        )
+        for alpha in (0.1, 0)
+    )
+    assert with_norm.rows == without.rows
+    assert with_norm.tables["risk"][-1]["approximation"] > 0
+
+
 def _sequence(*layers: torch.nn.Module) -> Callable[[Any, Shape], torch.nn.Module]:
     return lambda options, shape: torch.nn.Sequential(*layers)
 

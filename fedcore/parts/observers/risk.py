@@ -59,7 +59,7 @@ class RiskBound(Part):
         phi = [features(problem, model, problem.clients[k].x).double().cpu().numpy() for k in active]
         sizes = np.array([len(rows) for rows in phi])
         p = sizes / sizes.sum()
-        head = problem.model.trainable.views(model)[problem.model.head].double().cpu().numpy()
+        head = problem.parameters(model)[problem.model.head].double().cpu().numpy()
         losses = np.array([[mean_loss(problem, w, problem.clients[k]) for k in active] for w in models])
         terms = risk_terms(head.reshape(len(head), -1), phi, p)
         return {
