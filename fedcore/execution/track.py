@@ -25,7 +25,7 @@ def tracking(targets: Sequence[str], name: str, values: Mapping[str, Any]) -> It
     there is no such target, or, from the function, it can't be opened; and MissingPackage: its package is not
     installed.
     """
-    openers = {target: _opener(target) for target in targets}
+    openers = {target: _opener(target) for target in ([targets] if isinstance(targets, str) else targets)}
     opened: dict[str, Send] = {}
     with ExitStack() as stack:
 

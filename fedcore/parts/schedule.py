@@ -218,7 +218,8 @@ class Asynchronous(Schedule):
         for client, _ in events:
             check_clients(run, (client,), "events", with_data=True)
         oldest = max((staleness for _, staleness in events), default=self.max_staleness)
-        state.server["versions"] = state.model.new_zeros(oldest + 1, state.model.numel())
+        kept = 1 + min(oldest, run.spec.training.rounds)
+        state.server["versions"] = state.model.new_zeros(kept, state.model.numel())
         state.server["versions"][0] = state.model
         state.values["staleness"] = 0
 

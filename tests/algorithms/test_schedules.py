@@ -210,6 +210,15 @@ def test_staleness_is_drawn_up_to_the_maximum_and_cut_to_the_versions_there_are(
     assert {row["staleness"] for row in run(newest).rows} == {0}
 
 
+def test_staleness_beyond_the_run_takes_no_memory(spec: Values) -> None:
+    whole, beyond = (
+        run(using(spec, {"name": "fedasync"}, participation={"events": [[0, 0], [1, oldest]]})).rows
+        for oldest in (6, 2 * 10**9)
+    )
+    assert whole == beyond
+    assert len(run(using(spec, {"name": "fedasync", "max_staleness": 2 * 10**9})).rows) == len(whole)
+
+
 def test_one_cluster_is_fedavg(spec: Values) -> None:
     spec = using(spec, {"name": "fedavg"}, participation={"fraction": 1.0}, dtype="float64")
     clustered = {"name": "fl_hc", "cluster_round": 2, "threshold": 1e9}

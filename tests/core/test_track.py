@@ -76,8 +76,8 @@ def test_each_row_is_sent_once_and_those_before_an_interruption_again(
     with pytest.raises(Stop):
         fedcore.run(spec, tmp_path / "cut", replace(CPU, checkpoint_seconds=0.0), cut, ["tensorboard"])
     told.clear()
-    fedcore.run(spec, tmp_path / "cut", CPU, False, ["tensorboard"])
-    assert told[1:] == rows
+    fedcore.run(spec, tmp_path / "cut", CPU, False, "tensorboard")
+    assert told[1:] == rows, "one target needs no list"
 
 
 def test_a_target_that_fails_ends_no_run(
