@@ -26,7 +26,8 @@ class Fused(analytic.Analytic):
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def _train(self, task: Task) -> Upload:
-        others = any(term.add_gradient and not 0 < term.pull * max(task.rates) < 1 for term in task.terms)
+        overshoots = max(task.rates) * sum(term.pull for term in task.terms) >= 1
+        others = overshoots or any(term.add_gradient and term.pull <= 0 for term in task.terms)
         if task.loop or others or task.direction.anchored or task.training.optimizer != "sgd":
             return super()._train(task)
         with torch.no_grad():

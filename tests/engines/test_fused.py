@@ -10,6 +10,8 @@ import pytest
 import torch
 from engine_cases import specification
 
+from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
+from fedcore.base import registry
 from fedcore.base.errors import SpecError
 from fedcore.engines.fused import Fused
 from fedcore.execution import checkpoint
@@ -17,6 +19,7 @@ from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.execution.simulation import simulate
 from fedcore.parts import Run, State
+from fedcore.parts.objective import Proximal
 from fedcore.spec import parse
 
 
@@ -106,6 +109,21 @@ def test_a_pull_that_overshoots_is_left_to_general_steps(images: Path) -> None:
     prepared, state = trained(values)
     assert not by_coefficients(prepared)
     _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(state.models, expected.models)
+
+
+def test_pulls_that_overshoot_together_are_left_to_general_steps(
+    images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls = recipe(objective=(Proximal(10.0), Proximal(10.0)))
+    plugin = Plugin("pulls", AlgorithmOptions, lambda options, spec: pulls, "two pulls", "this test")
+    monkeypatch.setitem(registry._REGISTERED["algorithm"], "pulls", plugin)
+    registry.plugins.cache_clear()
+    values = asked(images, {"name": "pulls"}, rounds=1, lr=0.05)
+    prepared, state = trained(values)
+    _, expected = trained(values | {"engine": "autograd"})
+    registry.plugins.cache_clear()
+    assert not by_coefficients(prepared)
     torch.testing.assert_close(state.models, expected.models)
 
 
