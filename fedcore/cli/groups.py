@@ -1,6 +1,7 @@
 """A command line whose commands are imported when they are called, so that its help appears at once."""
 
 import ast
+import io
 import os
 import re
 import sys
@@ -117,6 +118,9 @@ def _front(
 
 def execute(call: Callable[[], Any]) -> None:
     """Run a command line; an error of the user's or a fault of the machine is one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         call()
     except Exception as error:

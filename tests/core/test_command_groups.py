@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import subprocess
 import sys
 from importlib import import_module
@@ -11,7 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedcore.cli.groups import lazy_group
+from fedcore.base.errors import say
+from fedcore.cli.groups import execute, lazy_group
 from fedcore.cli.main import COMMANDS, app
 from pipeline.cli import COMMANDS as CONTRIBUTED
 
@@ -45,6 +47,14 @@ def test_a_command_nobody_has_is_refused_with_the_nearest() -> None:
     result = RUN.invoke(app, ["rn"])
     assert result.exit_code == 2
     assert "Did you mean 'run'" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_the_terminal_s_encoding_lacks_is_escaped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(buffer := io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, name, stream)
+    execute(lambda: say("é, Я", error=name == "stderr"))
+    assert buffer.getvalue() == b"\xe9, \\u042f\n"
 
 
 def test_a_place_without_a_command_is_a_mistake_of_ours() -> None:
