@@ -116,6 +116,14 @@ class Participation(Options):
     assignments: Cohorts | None = None
     events: Annotated[tuple[tuple[NonNegativeInt, NonNegativeInt], ...], Field(min_length=1)] | None = None
 
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = [name for name in ("cohorts", "assignments", "events") if getattr(self, name) is not None]
+        given += ["fraction"] if self.fraction != 1 else []
+        if len(given) > 1:
+            raise ValueError(f"{given[1]}: given beside '{given[0]}', expected one of them")
+        return self
+
     def cohort_size(self, clients: int, active: int | None = None) -> int:
         """Return S: the fraction of all clients, at least one, at most those with data (all unless given)."""
         return max(1, min(floor(self.fraction * clients + 0.5 + 1e-9), clients if active is None else active))

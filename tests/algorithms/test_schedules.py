@@ -50,8 +50,10 @@ def ident(algorithm: Values) -> str:
 def using(spec: Values, algorithm: Values, **sections: Any) -> Values:
     """Return a specification with another algorithm and changed sections; one-shot ones get one round."""
     merged = {**spec, "algorithm": algorithm}
+    if "participation" in sections:
+        merged.pop("participation", None)
     for key, value in sections.items():
-        merged[key] = {**spec.get(key, {}), **value} if isinstance(value, dict) else value
+        merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
     if algorithm["name"] in {"oneshot", "dl_u", "dl_opt"}:
         merged["training"] = {**merged["training"], "rounds": 1}
     return merged
@@ -487,7 +489,7 @@ def test_a_client_without_rows_is_left_out(algorithm: Values, spec: Values, equa
 def test_refused(algorithm: Values, sections: Values, message: str, spec: Values, tmp_path: Path) -> None:
     merged = {**spec, "algorithm": algorithm}
     for key, values in sections.items():
-        merged[key] = {**spec.get(key, {}), **values}
+        merged[key] = values if key == "participation" else {**spec.get(key, {}), **values}
     if "local_steps" in merged["training"]:
         merged["training"].pop("local_epochs")
     with pytest.raises(SpecError, match=message):
