@@ -15,11 +15,15 @@ MEASURED = ("train_", "test_", "validation_")
 
 
 def check(spec: Spec, problem: Problem) -> None:
-    """Refuse validation without such rows, and 'auc' of other than two classes or of rows of one alone."""
+    """Refuse validation without such rows, metrics without classes, and 'auc' of other than two or of one."""
     validation = problem.validation if spec.evaluation.validation else None
     if spec.evaluation.validation and validation is None:
         raise SpecError(
             "evaluation.validation: there are no validation rows; give partition.fold or partition.validation"
+        )
+    if spec.evaluation.metrics and not problem.model.classifies:
+        raise SpecError(
+            f"evaluation.metrics: the model '{spec.model.name}' has no class scores, expected none"
         )
     if "auc" not in spec.evaluation.metrics:
         return
@@ -62,13 +66,11 @@ def _train_loss(run: Run, state: State) -> float:
     problem, precision = run.problem, run.spec.evaluation.precision
     if len(state.models) == 1:
         return mean_loss(problem, state.model, problem.train, precision)
-    clusters = state.values["clusters"]
-    total = sum(problem.sizes)
-    train = 0.0
-    for client in problem.active:
-        loss = mean_loss(problem, state.models[clusters[client]], problem.clients[client], precision)
-        train += problem.sizes[client] / total * loss
-    return train
+    serving, total = state.values["clusters"], sum(problem.sizes)
+    return sum_in_order(
+        problem.sizes[k] / total * mean_loss(problem, state.models[serving[k]], problem.clients[k], precision)
+        for k in problem.active
+    )
 
 
 def _shares(run: Run, state: State) -> list[float]:

@@ -208,6 +208,9 @@ def test_the_server_has_its_own_validation_rows_and_those_held_out(tmp_path: Pat
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, linear: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="'auc' needs two classes, the data have 10"):
         run({**linear, "evaluation": {"metrics": ["auc"]}})
+    scalar = {**linear, "data": {"name": "quadratics"}, "model": {"name": "scalar_quadratic"}}
+    with pytest.raises(SpecError, match=r"^evaluation\.metrics: the model 'scalar_quadratic' has no class"):
+        run({**scalar, "evaluation": {"metrics": ["f1"]}})
     spec = {**binary(tmp_path), "partition": {"name": "given"}}
     with pytest.raises(SpecError, match=r"evaluation\.validation: there are no validation rows"):
         run({**spec, "evaluation": {"validation": True}})
