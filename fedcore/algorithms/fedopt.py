@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from fedcore.algorithms import AlgorithmOptions, Decay, Pen, Plugin, Recipe, Spec, given, linear, recipe
+from fedcore.base.errors import SpecError
 from fedcore.parts import UpdateRule
 from fedcore.parts.server import Adaptive, Kind, ServerMomentum, SlowMomentum
 from fedcore.parts.update import BlendedMomentum, EmbeddedMomentum
@@ -97,7 +98,8 @@ def plugin(kind: Kind) -> Plugin:
 
 def build_fedadc(options: FedAdcOptions, spec: Spec) -> Recipe:
     """Local steps along g + beta_local m / tau_k, m <- -D / gamma + (beta - beta_local) m."""
-    local = given(options.beta_local, options.beta)
+    if (local := given(options.beta_local, options.beta)) > options.beta:
+        raise SpecError(f"algorithm.beta_local: got {local}, expected at most beta, which is {options.beta}")
     server = SlowMomentum(options.server_lr, options.beta, local, label="server momentum")
     return recipe(update=linear(spec, "'fedadc'", EmbeddedMomentum(local)), server=server)
 

@@ -24,6 +24,11 @@ from fedcore.spec import parse
         ({"name": "feddc"}, {"optimizer": "rmsprop"}, "'feddc' expects sgd or momentum"),
         ({"name": "vrl_sgd"}, {"optimizer": "rmsprop"}, "'vrl_sgd' expects sgd or momentum"),
         ({"name": "fedadc"}, {"optimizer": "rmsprop"}, "'fedadc' expects sgd or momentum"),
+        (
+            {"name": "fedadc", "beta": 0.5, "beta_local": 0.9},
+            {},
+            "algorithm.beta_local: got 0.9, expected at most beta, which is 0.5",
+        ),
         ({"name": "fedyogi", "tau": 0}, {}, "algorithm.tau: got 0, expected a number greater than 0"),
         ({"name": "fedadam", "beta1": 1}, {}, "algorithm.beta1: got 1, expected a number less than 1"),
         ({"name": "fedadapt", "server": "sgd"}, {}, "algorithm.server: got 'sgd', expected 'adam'"),
