@@ -22,6 +22,7 @@ from fedcore.spec import Spec
 Terms = Sequence[Callable[[Tensor, Batch], Tensor]]
 Scratch = dict[int, Any]
 BY_COLUMNS = 16
+KEPT = 16  # batch sizes whose buffers stay
 CONVOLUTIONS = ("conv1", "conv2")
 POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
 
@@ -88,7 +89,7 @@ LAYERS: Mapping[type, Callable[..., list[Layer]]] = {Dense: dense, RffLinear: ra
 
 
 class Backward:
-    """Forward and backward pass through dense layers, in ``scratch``: buffers by batch size.
+    """Forward and backward pass through dense layers, in ``scratch``: buffers of some batch sizes.
 
     Terms on features have no gradient where no layer below these is trained.
     """
@@ -163,6 +164,8 @@ class Passes:
 
     def __init__(self, layers: Sequence[Layer], size: int, scratch: Scratch) -> None:
         if (buffers := scratch.get(size)) is None:
+            if len(scratch) >= KEPT:
+                del scratch[next(iter(scratch))]
             buffers = scratch[size] = Buffers(layers, size)
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers

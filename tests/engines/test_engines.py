@@ -13,7 +13,7 @@ from wording import one_line
 from fedcore.base.errors import SpecError
 from fedcore.engines import Batch, BoundTerm, problem
 from fedcore.engines import forward as engines
-from fedcore.engines.analytic import Analytic
+from fedcore.engines.analytic import KEPT, Analytic
 from fedcore.engines.autograd import Autograd
 from fedcore.execution.metrics import measure
 from fedcore.execution.runner import Settings, prepare, run
@@ -29,6 +29,21 @@ def made(folder: Path, model: str, **others: Any) -> Run:
 def towards_one(phi: torch.Tensor, batch: Batch) -> torch.Tensor:
     """A term that has no closed-form gradient."""
     return (batch.weights @ phi - 1).pow(4).sum()
+
+
+def test_buffers_of_few_batch_sizes_stay_and_give_the_same_bytes(images: Path) -> None:
+    run = made(images, "tanh")
+    engine, w, block = Analytic(run.problem), run.problem.start, run.problem.train
+
+    def gradient(engine: Analytic, size: int) -> torch.Tensor:
+        out = torch.zeros_like(w)
+        with torch.no_grad():
+            engine.bind(w, out, [])(block.x[:size], block.y[:size])
+        return out
+
+    for size in [*range(1, KEPT + 4), 1, 2]:
+        assert torch.equal(gradient(engine, size), gradient(Analytic(run.problem), size))
+    assert len(engine.scratch) == KEPT
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
