@@ -75,6 +75,13 @@ def test_a_table_s_rows_classes_and_clients_are_those_of_its_columns(place: Path
     assert data.note == "4 + 1 rows of a.csv"
 
 
+def test_clients_that_only_test_rows_name_do_not_train(place: Path) -> None:
+    (place / "c.csv").write_text("ward,age,weight,outcome\n11,2,1,ill\n9,3,1,well\n")
+    data = {"name": "table", "path": "a.csv", "target": "outcome", "client": "ward", "test": "c.csv"}
+    assert load(**data).group_names == ("9", "10")
+    assert fedcore.run({**RUN, "data": data}).summary["clients"] == 2
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_comma_at_the_end_of_each_row_moves_no_column(place: Path, first: int) -> None:
     rows = [f"{first + row},{10 * row},{'ill' if row % 2 else 'well'}," for row in range(6)]

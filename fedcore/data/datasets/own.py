@@ -213,7 +213,7 @@ def _load(
     y, classes = _coded(frames, target)
     if len(classes) < 2:
         raise DataError(f"{place}: column '{target}' holds {classes[0]} alone, expected two classes or more")
-    groups, clients = _coded({where: frame for where, frame in frames.items() if client in frame}, client)
+    groups, clients = _coded({place: frames[place]} if client else {}, client)
     make = partial(pictures.in_column, options.size) if options.image else numbers
     x = [make(where, frames[where][inputs]) for where in frames]
     x = pictures.coloured(x) if options.image else x
