@@ -139,11 +139,13 @@ class Divergence(Part):
         state.values["inner"]["clients"] = []
 
 
+@np.errstate(all="ignore")
 def divergence_from_centralised(federated: NDArray[np.floating], centralised: NDArray[np.floating]) -> float:
     """Return DC = ||w_FL - w_C|| / ||w_C|| of two flat weight vectors [d]. RADFed, Section V-B."""
     return float(np.linalg.norm(federated - centralised) / np.linalg.norm(centralised))
 
 
+@np.errstate(all="ignore")
 def divergence_of_models(models: NDArray[np.floating]) -> float:
     """Return DL, the mean over pairs of clients of 1 - cos of their models [K, d]. RADFed, eq. (3)."""
     unit = models / np.linalg.norm(models, axis=1, keepdims=True)

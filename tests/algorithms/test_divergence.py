@@ -44,6 +44,14 @@ def test_divergence_is_that_of_two_separate_runs(whole: Values) -> None:
     assert table[0]["local"] == pytest.approx(divergence_of_models(np.stack(updates)), abs=1e-10)
 
 
+@pytest.mark.filterwarnings("error")
+def test_models_of_no_or_endless_length_have_no_warning(whole: Values) -> None:
+    assert isnan(divergence_of_models(np.zeros((2, 3))))
+    assert isnan(divergence_from_centralised(np.zeros(3), np.zeros(3)))
+    endless = {"algorithm": {"name": "fedasync"}, "training": {**whole["training"], "lr": 1e38}}
+    assert run({**whole, **endless, "dtype": "float32"}).summary["status"] == "diverged"
+
+
 def test_divergence_of_every_inner_round(whole: Values) -> None:
     """Models drift apart until they are merged: DL rises within a round and starts low in the next."""
     algorithm = {"name": "radfed", "redistributions": 3}
