@@ -36,8 +36,12 @@ COLUMN = {1: TEXT[1], 2: round(INCH * style.COLUMN, 1)}
 LINES = 44  # of a page
 SHRUNK = 7 / 8  # from eight points to the smallest size of letters
 LETTER, GAP, SMALL = 0.15, 0.21, 0.875  # cm, but the last: the size of a deviation's letters
-GREEK = {"η": "eta", "λ": "lambda", "μ": "mu", "σ": "sigma", "γ": "gamma", "τ": "tau", "ρ": "rho", "χ": "chi"}
-MATHS = GREEK | {"±": "pm", "×": "times", "≥": "geq", "≤": "leq", "→": "to"}
+MATHS = (
+    "αalpha βbeta γgamma δdelta εepsilon ζzeta ηeta θtheta ιiota κkappa λlambda μmu νnu ξxi πpi ρrho"
+    " ςvarsigma σsigma τtau υupsilon φphi χchi ψpsi ωomega ΓGamma ΔDelta ΘTheta ΛLambda ΞXi ΠPi ΣSigma"
+    " ΥUpsilon ΦPhi ΨPsi ΩOmega ±pm ×times ≤leq ≥geq ≠neq ≈approx ∼sim ←leftarrow →to √surd ‖Vert ∞infty"
+    " ∈in ∇nabla ℓell"
+)
 TEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -51,12 +55,17 @@ TEX = {
     "’": "'",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{sign: f"${sign}$" for sign in "<>|"},
-    **{sign: rf"$\{name}$" for sign, name in MATHS.items()},
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # not the argument of a command before it
+    **{word[0]: rf"$\{word[1:]}$" for word in MATHS.split()},
+    **dict.fromkeys("ĦħĸĿŀŉŦŧſ", "?"),
 }
 TEX_SIGNS: Mapping[str, Any] = {
-    f"{kind}_{end}_string": sign
-    for kind, signs in {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}.items()
-    for end, sign in zip(("start", "end"), signs.split(), strict=True)
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
 }
 MD = {sign: f"\\{sign}" for sign in "\\`*[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -236,7 +245,7 @@ def compile_document(source: Path, target: Path) -> None:
         shutil.copy(source, Path(folder, "table.tex"))
         options = [] if name == "tectonic" else LATEX_OPTIONS
         command = [name, *options, "table.tex"]
-        process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, cwd=folder, capture_output=True, errors="replace", check=False)
         result = Path(folder, "table.pdf")
         if process.returncode or not result.exists():
             problems = [line for line in process.stdout.splitlines() if line.startswith("!")]

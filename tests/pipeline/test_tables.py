@@ -283,6 +283,12 @@ def test_tex_is_made_harmless() -> None:
     assert render.tex(r"50% & a_b {c} $ # \x ~ ^ ±") == (
         r"50\% \& a\_b \{c\} \$ \# \textbackslash{}x \textasciitilde{} \textasciicircum{} $\pm$"
     )
+    assert render.tex("α ‖Φ‖ ſ 漢") == r"$\alpha$ $\Vert$$\Phi$$\Vert$ ? ?"
+
+
+@pytest.mark.parametrize("label", ["[1] Fed", "*Fed"])
+def test_a_label_is_no_argument_of_the_end_of_the_line_before(label: str) -> None:
+    assert render.tex(label).startswith(f"{{{label[0]}}}")
 
 
 @pytest.mark.skipif(render.engine() is None, reason="no TeX on PATH")
@@ -313,6 +319,16 @@ def test_a_wide_table_is_not_cut(tmp_path: Path) -> None:
     assert "Overfull" not in process.stdout
     assert ".pfb>" in process.stdout
     assert not re.search(r"\.\d*pk>", process.stdout), "fonts that can't be scaled"
+
+
+def test_what_tex_says_need_not_be_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, source = tmp_path / "pdflatex", tmp_path / "a.tex"
+    engine.write_text("#!/bin/sh\nprintf '! \\275 stops\\n'\nexit 1\n")
+    engine.chmod(0o755)
+    source.touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(DataError, match=r"a\.tex: pdflatex refused it: ! \ufffd stops"):
+        render.compile_document(source, tmp_path / "a.pdf")
 
 
 def test_without_a_tex_the_error_says_what_to_install(
