@@ -304,8 +304,8 @@ class ReportParams(Section):
     """A difference that does not matter: the caption names what is surely nearer to FedAvg than that."""
     show: Annotated[tuple[Shown, ...], Field(min_length=1)] = get_args(Shown)
     """Which reports there are."""
-    labels: dict[Key, str] = Field(default={})
-    """Names in print of methods, data sets, splits and regimes; their keys unless given."""
+    labels: dict[Key, Annotated[str, Field(pattern=r"^[^$]*$")]] = Field(default={})
+    """Names in print of methods, data sets, splits and regimes, without `$`; their keys unless given."""
     controls: dict[Key, dict[str, bool | int | float | str | TimesParams]] = Field(default={})
     """Rows beside a benchmark's methods, in no family: its base under changes of runs, by key of a
     specification, such as `{evaluation.tested_on: test}` for trials that are chosen by test rows, or
@@ -329,6 +329,8 @@ class ReportParams(Section):
             raise ValueError("factorial: expected the same servers for each client's side")
         if bare := self.contrasts.keys() - self.headlines.keys():
             raise ValueError(f"contrasts: expected papers that have a headline, got '{min(bare)}'")
+        if self.target is not None and self.target > 1 and self.metric != "loss":
+            raise ValueError(f"target: got {self.target:g}, expected a share of 1 at most, such as 0.8")
         return self
 
 

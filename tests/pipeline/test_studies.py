@@ -293,6 +293,11 @@ def test_keys_of_data_give_columns_and_a_regime_is_named_where_there_are_several
             f"{FILE}: report.labels: got 'mnst', which is not defined (did you mean 'mnist'?)",
         ),
         (
+            {"report": {"labels": {"mnist": "$n_1$"}}},
+            f"{FILE}: report.labels.mnist: got '$n_1$', expected text of the form ^[^$]*$",
+        ),
+        ({"report": {"target": 80}}, f"{FILE}: report: target: got 80, expected a share of 1 at most"),
+        (
             {"report": {"controls": {"twin": {}}}},
             f"{FILE}: report.controls: given, but the study is no benchmark",
         ),
@@ -792,7 +797,7 @@ def test_one_round_is_as_long_as_all_for_each_client() -> None:
 
 
 def test_a_table_that_no_run_reached_does_not_say_that_none_is_finished(tmp_path: Path) -> None:
-    catalogue = made({"report": {"target": 2.0}})
+    catalogue = made({"report": {"target": 1.0}})
     pretend(catalogue, tmp_path)
     costs(catalogue, tmp_path)
     assert "No run is finished" not in (tmp_path / "cost.md").read_text()
