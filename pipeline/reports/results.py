@@ -100,7 +100,12 @@ class RunFacts:
     @property
     def accuracy(self) -> float | None:
         """Its last test accuracy in per cent; None if it diverged or there is no run."""
-        return 100 * self.final["test_accuracy"] if self.final else None
+        return self.score("test_accuracy")
+
+    def score(self, measurement: str, factor: float = 100.0) -> float | None:
+        """Return one of its last measurements, in per cent; None if it was not finite or there is no run."""
+        value = self.final.get(measurement) if self.final else None
+        return None if value is None else factor * value
 
     @property
     def diverged(self) -> bool:

@@ -140,7 +140,7 @@ def _at(values: Range | Sequence[Any], share: float) -> Any:
 def on_held_out(metric: Callable[[RunFacts], str], factor: float = 100.0, selection: bool = False) -> Measure:
     """Return the measure of a candidate's run: a metric after its last round, on the rows held out."""
     rows = "test" if selection else "validation"
-    return lambda facts, column: factor * facts.final[f"{rows}_{metric(facts)}"] if facts.final else None
+    return lambda facts, column: facts.score(f"{rows}_{metric(facts)}", factor)
 
 
 def search(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import floor, log10
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedcore.base.options import validate
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.params import configuration
 from pipeline.catalogue.schema import Range, Tried, TuneParams
+from pipeline.catalogue.targets import PlannedRun
 from pipeline.papers import build_catalogue
 from pipeline.reports.results import RunFacts, short_hash
 from pipeline.reports.search import (
@@ -55,6 +56,13 @@ def made(text: str) -> Catalogue:
         "studies": {"studies/own.yaml": core_yaml.parsed(text, "")},
     }
     return build_catalogue(config)
+
+
+def ended(final: Mapping[str, float | None] | None) -> RunFacts:
+    """Return the facts of a run with these last measurements."""
+    facts = RunFacts(cast(PlannedRun, None), Path())
+    vars(facts)["summary"] = {"final": final}
+    return facts
 
 
 @pytest.mark.parametrize(
@@ -123,12 +131,17 @@ def test_clients_or_rows_are_held_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("final", "score"), [({"validation_f1": 0.5, "validation_accuracy": 0.9}, 50.0), (None, None)]
+    ("final", "score"),
+    [
+        ({"validation_f1": 0.5, "validation_accuracy": 0.9}, 50.0),
+        ({"validation_f1": None, "test_f1": 0.5}, None),
+        (None, None),
+    ],
 )
 def test_a_candidate_is_scored_by_the_metric_on_rows_held_out(
-    final: dict[str, float] | None, score: float | None
+    final: dict[str, float | None] | None, score: float | None
 ) -> None:
-    facts = cast(RunFacts, SimpleNamespace(final=final))
+    facts = ended(final)
     assert on_held_out(lambda facts: "f1")(facts, "any") == score
     assert on_held_out(lambda facts: "f1", 1.0)(facts, "any") == (score and score / 100)
 
@@ -141,7 +154,7 @@ def test_rows_of_a_search_are_named_by_their_values() -> None:
     assert (table.heading, table.search, table.test) == ("Candidate", True, "none")
     final = {"validation_accuracy": 0.5, "test_accuracy": 0.9}
     assert table.measure
-    assert table.measure(cast(RunFacts, SimpleNamespace(final=final)), "any") == 50.0
+    assert table.measure(ended(final), "any") == 50.0
 
 
 def test_choices_for_one_method_and_for_all_stand_side_by_side() -> None:

@@ -196,7 +196,7 @@ def score_queries(params: PaperParams) -> Asked:
 
 def score_of(facts: RunFacts, column: str) -> float | None:
     """Return a run's score on test clients in per cent, by its own metric; None if it diverged."""
-    return 100 * facts.final[f"test_{metric_of(facts.run)}"] if facts.final else None
+    return facts.score(f"test_{metric_of(facts.run)}")
 
 
 def late_score_of(facts: RunFacts, column: str) -> float | None:
