@@ -160,8 +160,8 @@ def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> li
         return [f"No test of significance: {ranked.why}."]
     runs = sorted(set(frame.loc[frame["column"].isin(ranked.ranks.columns), "n"]))
     sentences = [
-        f"{methods} methods on {sets} {kind}{'' if sets == 1 else 's'}, by means over {extent(runs)} "
-        f"run{'' if runs == [1] else 's'} per cell."
+        f"{methods} method{'' if methods == 1 else 's'} on {sets} {kind}{'' if sets == 1 else 's'}, "
+        f"by means over {extent(runs)} run{'' if runs == [1] else 's'} per cell."
     ]
     if columns > sets:
         sentences.append(f"{columns - sets} more left out, as a method lacks runs there.")

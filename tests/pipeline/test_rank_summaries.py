@@ -199,6 +199,8 @@ def test_what_is_said_where_no_test_could_run(monkeypatch: pytest.MonkeyPatch) -
     numbers, caption = drawn(monkeypatch, lines(*((row, "x", 1.0, 0, 2) for row in "abc")))
     assert caption == ["No test of significance: no data sets with all runs of all methods, fewer than five."]
     assert numbers["mean"].isna().all()
+    _, caption = drawn(monkeypatch, lines(("a", "x", 1.0, 6, 6)))
+    assert caption[0] == "1 method on 1 data set, by means over 6 runs per cell."
     for runs, count in ((1, "1 run"), (4, "4 runs")):
         few = lines(
             *(
