@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedcore.base.lazy import DataFrame, Series, pd
-from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Cell, Column, Sources
 from pipeline.reports.results import RunFacts, pair_key, read
-from pipeline.reports.tables import NEVER, Table
+from pipeline.reports.tables import NEVER, Table, measured
 
 KINDS = {"rounds": ("rounds", 1), "traffic": ("MB", 2)}
 MEGABYTE = 1e6
@@ -39,31 +38,28 @@ class Cost(Table):
 
     def build(self, sources: Sources, outputs: Mapping[str, Path]) -> None:
         """Write the table in all its forms."""
-        runs = read(sources.cells, sources.root)
+        runs = read(sources.cells, sources.root, sources.kept_folder)
         levels = self.levels(runs)
+        means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
 
         def measure(facts: RunFacts, column: str) -> float | None:
             kind, setting = split(column)
-            by_pair = levels[setting]
-            level = by_pair.get(pair_key(facts.run), mean_of(by_pair))
-            return None if not facts.final else self.cost(facts.history, kind, level)
+            level = levels[setting].get(pair_key(facts.run), means[setting])
+            return self.cost(facts.history, kind, level) if facts.final else None
 
-        def with_levels(frame: DataFrame) -> DataFrame:
-            means = {setting: mean_of(by_pair) for setting, by_pair in levels.items()}
+        def finish(frame: DataFrame) -> DataFrame:
             return frame.assign(**{LEVEL: [means[split(column)[1]] for column in frame["column"]]})
 
-        traffic = [
-            (column, one) for (_, column), facts in runs.items() for one in facts if _is_traffic(column)
-        ]
-        sent = [value for column, one in traffic if (value := measure(one, column)) not in {None, 0.0, NEVER}]
-
-        def finer(params: PaperParams) -> tuple[Column, ...]:
-            decimals = max(KINDS["traffic"][1], 1 - math.floor(math.log10(min(sent, default=1.0))))
-            columns = self.columns(params)
-            return tuple(replace(c, decimals=decimals) if _is_traffic(c.key) else c for c in columns)
-
-        exact = replace(self, columns=finer, measure=measure, finish=with_levels)
-        Table.build(exact, sources, outputs)
+        exact = replace(self, measure=measure, finish=finish)
+        traffic = ((column, facts) for (_, column), facts in runs.items() if _is_traffic(column))
+        costs = (cost for column, facts in traffic for _, cost in measured(exact, column, facts))
+        smallest = min((cost for cost in costs if cost and cost != NEVER), default=1.0)
+        decimals = max(KINDS["traffic"][1], 1 - math.floor(math.log10(smallest)))
+        columns = tuple(
+            replace(column, decimals=decimals) if _is_traffic(column.key) else column
+            for column in self.columns(sources.params)
+        )
+        Table.build(replace(exact, columns=lambda params: columns), sources, outputs)
 
     def levels(self, cells: Mapping[Cell, Sequence[RunFacts]]) -> dict[str, dict[str, float]]:
         """Return the value to reach of each setting, by what runs that are compared share."""
@@ -134,13 +130,13 @@ def columns(settings: Mapping[str, tuple[str, str]]) -> tuple[Column, ...]:
     )
 
 
-def levels_note(factor: float, unit: str, labels: Mapping[str, str]) -> Callable[[DataFrame], str]:
+def levels_note(form: Callable[[float], str], labels: Mapping[str, str]) -> Callable[[DataFrame], str]:
     """Return a note on the value to reach of each setting, a mean over seeds where it is not given."""
 
     def note(frame: DataFrame) -> str:
         keys = (split(column)[1] for column in frame["column"])
         means = dict(zip(keys, pd.to_numeric(frame[LEVEL]), strict=True))
-        parts = (f"{labels[key]} {factor * mean:.2f}{unit}" for key, mean in means.items() if pd.notna(mean))
+        parts = (f"{labels[key]} {form(mean)}" for key, mean in means.items() if pd.notna(mean))
         return f"To be reached: {'; '.join(parts) or 'nothing, as the runs that set it diverged'}."
 
     return note

@@ -40,7 +40,7 @@ PARTITION = "partition"
 
 
 class Metric(NamedTuple):
-    """A metric: its column in histories, its name in print, what measures it, and how numbers are printed."""
+    """A metric: its column in histories, its name after "test", what measures it, how numbers are printed."""
 
     column: str
     label: str
@@ -50,14 +50,18 @@ class Metric(NamedTuple):
     decimals: int = 2
     best: Best = "largest"
 
+    def printed(self, value: float) -> str:
+        """Return a value of the column in print."""
+        return f"{self.factor * value:.{self.decimals}f}{self.sign}"
+
 
 OF_TABLES = ("metric", "target", "diverged", "test", "margin", "show")
 OF_BOARDS = ("controls", "headlines", "contrasts", "factorial", "without")
 METRICS = {
-    "accuracy": Metric("test_accuracy", "test accuracy"),
-    "f1": Metric("test_f1", "test F1", (("evaluation.metrics", ("f1",)),)),
-    "auc": Metric("test_auc", "test AUC", (("evaluation.metrics", ("auc",)),)),
-    "loss": Metric("test_loss", "test loss", factor=1.0, sign="", decimals=4, best="smallest"),
+    "accuracy": Metric("test_accuracy", "accuracy"),
+    "f1": Metric("test_f1", "F1", (("evaluation.metrics", ("f1",)),)),
+    "auc": Metric("test_auc", "AUC", (("evaluation.metrics", ("auc",)),)),
+    "loss": Metric("test_loss", "loss", factor=1.0, sign="", decimals=4, best="smallest"),
 }
 
 
@@ -148,9 +152,9 @@ class _Design:
         return replace(self.settings[column].query(plain, *self.metric.changes), seeds=seeds(params))
 
     def measure(self, facts: RunFacts, column: str) -> float | None:
-        untrained = facts.diverged and self.params.report.diverged == "untrained"
-        scores = facts.untrained if untrained else facts.final
-        return self.metric.factor * float(scores[self.metric.column]) if scores else None
+        if facts.diverged and self.params.report.diverged == "untrained":
+            return self.metric.factor * float(facts.untrained[self.metric.column])
+        return facts.score(self.metric.column, self.metric.factor)
 
 
 def _targets(design: _Design) -> dict[str, Target]:
@@ -172,7 +176,7 @@ def _targets(design: _Design) -> dict[str, Target]:
 def _table(design: _Design) -> Table:
     title, report, metric = design.params.title.rstrip(". "), design.params.report, design.metric
     return Table(
-        title=f"{title} {metric.label.capitalize()}" if title.endswith("?") else f"{title}: {metric.label}",
+        title=f"{title} Test {metric.label}" if title.endswith("?") else f"{title}: test {metric.label}",
         published="Table",
         columns=lambda params: tuple(Column(c.key, c.label, c.group) for c in design.settings.values()),
         rows=lambda params: design.names,
@@ -191,7 +195,7 @@ def _table(design: _Design) -> Table:
 def _curves(design: _Design) -> Curves:
     keys, names, metric = [*design.settings], design.names, design.metric
     return Curves(
-        title=f"{metric.label.capitalize()} over rounds",
+        title=f"Test {metric.label} over rounds",
         published="Curves",
         panels=design.headings,
         across=min(2, len(keys)),
@@ -199,15 +203,15 @@ def _curves(design: _Design) -> Curves:
         queries=lambda params: {(row, key): design.query(row, key) for key in keys for row in names},
         metric=metric.column,
         factor=metric.factor,
-        axis=metric.label + (metric.sign and f" ({metric.sign})"),
+        axis=f"test {metric.label}" + (metric.sign and f" ({metric.sign})"),
     )
 
 
 def _cost(design: _Design) -> Cost:
     params, report, metric = design.params, design.params.report, design.metric
     base, labels = _base(params), {key: (c.group, c.label) for key, c in design.settings.items()}
-    ends = f"the {metric.label} with which {method_label(params, base)} ends at the same seed"
-    reached = f"a {metric.label} of {report.target:g}" if report.target else ends
+    ends = f"the test {metric.label} with which {method_label(params, base)} ends at the same seed"
+    reached = f"a test {metric.label} of {report.target:g}" if report.target else ends
     return Cost(
         title=f"Rounds and traffic until {reached}",
         published="Cost",
@@ -219,7 +223,7 @@ def _cost(design: _Design) -> Cost:
         best="smallest",
         test="none",
         when="",
-        note=cost.levels_note(metric.factor, metric.sign, design.headings),
+        note=cost.levels_note(metric.printed, design.headings),
         metric=metric.column,
         falling=metric.best == "smallest",
         target=report.target,
@@ -243,7 +247,7 @@ def _partitions(design: _Design) -> Drawing:
 
 def _searches(design: _Design, table: Table) -> dict[str, Table]:
     params, metric = design.params, design.metric
-    title = f"Candidates of {{}}: {metric.label.removeprefix('test ')} on held-out rows"
+    title = f"Candidates of {{}}: {metric.label} on held-out rows"
     searches, on_selection = tuned(params), params.tune.held_out == SELECTION
     if params.tune.model_fields_set and not (searches or params.benchmark):
         raise SpecError("tune: given, but there are no values to try")
@@ -276,7 +280,7 @@ def tuned(params: StudyParams) -> dict[str, Search]:
 def _note(design: _Design, frame: DataFrame) -> str:
     """Say for the caption what values were chosen from, and what is equivalent where a margin is given."""
     params, names, unit = design.params, design.names, design.metric.sign and " points"
-    margin, source = params.report.margin, ""
+    margin, source, decimals = params.report.margin, "", design.metric.decimals
     if tuned(params):
         named = ", ".join(sorted({entry.source.partition(":")[0] for entry in params.chosen}))
         source = f"Values were chosen on held-out rows, by {named}." if named else "No value is chosen yet."
@@ -288,7 +292,7 @@ def _note(design: _Design, frame: DataFrame) -> str:
         return source
     base = next(key for key, row in design.methods.items() if row.method == _base(params))
     tested = {
-        f"{names[row]} on {design.headings[column]} ({difference:+.2f}, p = {p:.2g})": p
+        f"{names[row]} on {design.headings[column]} ({difference:+.{decimals}f}, p = {p:.2g})": p
         for column, samples in significance.complete(frame).items()
         for row, (difference, p) in significance.equivalent(samples, base, margin).items()
     }

@@ -4,6 +4,7 @@ import contextlib
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -168,10 +169,10 @@ def compared_in(frame: DataFrame, table: Table, columns: Sequence[Column]) -> di
 def _line(
     table: Table, column: str, runs: Sequence[RunFacts], published: Published, before: Line
 ) -> dict[str, object]:
-    measured = dict(_measured(table, column, runs))
-    never = [*measured.values()].count(NEVER)
-    samples, specs = _samples(measured), [short_hash(run.run) for run in measured]
-    notes, all_specs = [run.notes for run in measured], [short_hash(run.run) for run in runs]
+    numbers = dict(measured(table, column, runs))
+    never = [*numbers.values()].count(NEVER)
+    samples, specs = _samples(numbers), [short_hash(run.run) for run in numbers]
+    notes, all_specs = [run.notes for run in numbers], [short_hash(run.run) for run in runs]
     earlier = {*str(before.get("specs", "")).split()}
     if earlier and earlier <= {*all_specs}:
         pairs = [pair_key(run.run) for run in runs]
@@ -184,7 +185,7 @@ def _line(
     states = _joined(word for state, _ in notes for word in state.split())
     compared, planned = Agreement(mean, *published), runs[0].run
     failed = (results.causes(runs) if len(specs) < len(runs) else "", f"{never} {MISSED}" if never else "")
-    diverged = sum(run.diverged for run in measured)
+    diverged = sum(run.diverged for run in numbers)
     margin, rule = compared.margin
     return {
         "mean": mean,
@@ -210,7 +211,7 @@ def _line(
     }
 
 
-def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
+def measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tuple[RunFacts, float | None]]:
     """Yield finished runs' numbers, but of kept runs that don't hold what the table needs."""
     for run in runs:
         if is_made(run.run, run.root, table.needs == "partitions", run.kept_folder):
@@ -218,14 +219,14 @@ def _measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[t
                 yield run, run.accuracy if table.measure is None else table.measure(run, column)
 
 
-def _samples(measured: Mapping[RunFacts, float | None]) -> dict[str, float]:
+def _samples(numbers: Mapping[RunFacts, float | None]) -> dict[str, float]:
     """Return runs' numbers by pair, as the table states them; runs with one pair get different keys."""
-    samples: dict[str, float] = {}
-    for run, value in measured.items():
-        pair = pair_key(run.run)
-        same = sum(key.partition("#")[0] == pair for key in samples)
+    samples, seen = dict[str, float](), Counter[str]()
+    for run, value in numbers.items():
         if value is not None and value != NEVER:
-            samples[f"{pair}#{same}" if same else pair] = value
+            pair = pair_key(run.run)
+            samples[f"{pair}#{seen[pair]}" if seen[pair] else pair] = value
+            seen[pair] += 1
     return significance.parse_samples(significance.format_samples(samples))
 
 

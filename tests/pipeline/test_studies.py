@@ -29,7 +29,7 @@ from pipeline.cli.cost import bill, text
 from pipeline.cli.new import new_study
 from pipeline.fidelity.package import COLUMNS
 from pipeline.papers import build_catalogue, catalogue_of
-from pipeline.reports import style
+from pipeline.reports import kept, style
 from pipeline.reports.ranks import DEPENDENT, ranking
 from pipeline.workflow.dvc import dvc_yaml
 from pipeline.workflow.reports import ReportFiles, path_of
@@ -458,6 +458,30 @@ def test_megabytes_have_two_digits_or_more(tmp_path: Path) -> None:
         assert f"{printed} ±" in (tmp_path / "cost.md").read_text().replace("**", "")
 
 
+def test_costs_of_kept_runs_without_histories_are_not_measured(tmp_path: Path) -> None:
+    catalogue = made()
+    line = {"status": "completed", "rounds": 2, "test_accuracy": 0.7, "data_state": "synthetic"}
+    line |= {"data_sha256": "d", "partition_sha256": "p"}
+    runs = [{"run": run.folder, "spec_sha256": run.spec_sha256} for run in catalogue.needed("own", "cost")]
+    kept.add_runs(pd.DataFrame(runs).assign(**line), tmp_path / kept.REFERENCE / "own" / kept.RUNS)
+    assert {line["n"] for line in costs(catalogue, tmp_path).values()} == {0}
+    assert "To be reached: mnist sim 70.00%." in (tmp_path / "cost.md").read_text()
+
+
+def test_a_level_of_loss_has_the_digits_of_its_table(tmp_path: Path) -> None:
+    catalogue = made({"report": {"metric": "loss", "target": 0.7803}})
+    for run in catalogue.needed("own", "cost"):
+        finish(run, tmp_path, 0.5, test_loss=[2.0, 1.0, 0.5], bytes_down=[0, 0, 0], bytes_up=[0, 0, 0])
+    costs(catalogue, tmp_path)
+    assert "To be reached: mnist sim 0.7803." in (tmp_path / "cost.md").read_text()
+
+
+def test_metrics_have_their_capitals_in_captions() -> None:
+    targets = made({"report": {"metric": "f1"}}).papers["own"].targets
+    assert targets["curves"].title == "Test F1 over rounds"
+    assert targets["table"].title == "Does FedProx help? Test F1"
+
+
 def test_a_target_that_no_run_reaches_says_so(tmp_path: Path) -> None:
     catalogue = made({"report": {"target": 0.75}})
     pretend(catalogue, tmp_path)
@@ -750,6 +774,15 @@ def test_a_margin_names_the_methods_that_are_surely_no_further_from_fedavg(tmp_p
             f"Less than {margin} points from FedAvg (two one-sided paired t-tests, p below 0.05 after Holm's "
             f"correction over the methods of a column): {named}."
         ) in outputs["md"].read_text()
+
+
+def test_a_difference_of_losses_has_the_digits_of_its_table(tmp_path: Path) -> None:
+    catalogue = made({"seeds": [*range(6)], "report": {"metric": "loss", "margin": 0.1}})
+    for run in catalogue.needed("own", "table"):
+        finish(run, tmp_path, 0.5)
+    table = catalogue.target("own", "table").paths(tmp_path, "table")
+    catalogue.sources("own", "table", tmp_path).build(table)
+    assert "mnist sim (+0.0000, p = 0)" in table["md"].read_text()
 
 
 def test_a_margin_of_few_seeds_is_said_not_to_be_tested(tmp_path: Path) -> None:
