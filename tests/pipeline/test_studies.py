@@ -460,7 +460,7 @@ def test_megabytes_have_two_digits_or_more(tmp_path: Path) -> None:
 
 def test_costs_of_kept_runs_without_histories_are_not_measured(tmp_path: Path) -> None:
     catalogue = made()
-    line = {"status": "completed", "rounds": 2, "test_accuracy": 0.7, "data_state": "synthetic"}
+    line: Any = {"status": "completed", "rounds": 2, "test_accuracy": 0.7, "data_state": "synthetic"}
     line |= {"data_sha256": "d", "partition_sha256": "p"}
     runs = [{"run": run.folder, "spec_sha256": run.spec_sha256} for run in catalogue.needed("own", "cost")]
     kept.add_runs(pd.DataFrame(runs).assign(**line), tmp_path / kept.REFERENCE / "own" / kept.RUNS)
