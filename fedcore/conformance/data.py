@@ -5,18 +5,18 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fedcore.base.options import validate
 from fedcore.base.registry import Plugin
 from fedcore.conformance import Checks, Skipped, disturb, require
-from fedcore.data import Dataset, Source, misfits
+from fedcore.data import Dataset, DataState, Source, misfits
 from fedcore.data.download import inventory
 
 HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib")
-STATES = ("real", "subset", "rebuilt", "synthetic")
+STATES = get_args(DataState)
 IMPORT = """
 import sys
 from pathlib import Path

@@ -46,7 +46,7 @@ def in_folders(path: str) -> DataFrame:
     (depth,) = depths
     for folder in dict.fromkeys(parent for file in files for parent in file.relative_to(path).parents):
         refuse_foreign_name(folder)
-    rows = [(str(file), *file.parts[-2 : -depth - 1 : -1]) for file in files]
+    rows = [(str(file), *file.relative_to(path).parts[-2::-1]) for file in files]
     return pd.DataFrame(rows, columns=["image", "class", "client"][:depth])
 
 

@@ -14,6 +14,8 @@ from fedcore.engines import Task, Upload, analytic
 from fedcore.engines.train import batches, batches_of, steps_per_pass
 from fedcore.models.dense import Dense
 
+NARROW = 16  # fewer outputs than this are summed faster column by column
+
 
 @dataclass(frozen=True)
 class Fused(analytic.Analytic):
@@ -144,5 +146,5 @@ class _Drift:
 
 def _sums(layer: analytic.Layer, x: Tensor) -> Tensor:
     """Return a layer's sums [rows, outputs] of rows ``x`` [rows, inputs]."""
-    sums = (layer.matrix.T @ x.T).T if layer.matrix.shape[1] < 16 else x @ layer.matrix
+    sums = (layer.matrix.T @ x.T).T if layer.matrix.shape[1] < NARROW else x @ layer.matrix
     return sums if layer.bias is None else sums.add_(layer.bias)

@@ -60,11 +60,11 @@ class Lstm(Model):
 
         Fixed token vectors come as they are.
         """
-        drawn = self.vectors is None
-        embedding = rng.standard_normal((self.vocabulary, self.width)) if drawn else self.vectors
+        vectors = self.vectors
+        embedding = rng.standard_normal((self.vocabulary, self.width)) if vectors is None else vectors
         bound = 1.0 / float(np.sqrt(self.hidden))
         cells = {name: rng.uniform(-bound, bound, shape) for name, shape in self._cells().items()}
-        return {"embedding.weight": np.asarray(embedding), **cells, **draw(rng, self._dense())}
+        return {"embedding.weight": embedding, **cells, **draw(rng, self._dense())}
 
     def features(self, p: Parameters, x: Tensor) -> Tensor:
         """Return the features [batch, hidden or dense] at the last token, for tokens [batch, length]."""

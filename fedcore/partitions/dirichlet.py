@@ -85,7 +85,7 @@ def by_label(labels: Labels, clients: int, alpha: float, rng: np.random.Generato
 
     The alpha of Hsu, Qi and Brown 2019 is this times the number of classes, if these are equally frequent.
     """
-    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
+    proportions = partitions.draw_dirichlet(alpha, clients, len(np.bincount(labels)), rng)
     return deal(labels, partitions.even(len(labels), clients), proportions, rng)
 
 
@@ -98,7 +98,7 @@ def by_client_sizes(
     a quadratic program (plug-in ``qp``).
     """
     sizes = partitions.integers(partitions.draw_dirichlet(size_alpha, 1, clients, rng)[0], len(labels))
-    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
+    proportions = partitions.draw_dirichlet(alpha, clients, len(np.bincount(labels)), rng)
     return deal(labels, sizes, proportions, rng)
 
 
@@ -109,7 +109,7 @@ def by_client(labels: Labels, clients: int, alpha: float, rng: np.random.Generat
     if one is left. So each row of label c goes to client t with probability p_tc / sum_s p_sc, which is
     how it is done here. Labels are skewed, sizes nearly equal. (A second reading of ComFed, section V)
     """
-    proportions = partitions.draw_dirichlet(alpha, clients, _classes(labels), rng)
+    proportions = partitions.draw_dirichlet(alpha, clients, len(np.bincount(labels)), rng)
     classes = partitions.rows_of_classes(labels, rng)
     weights = [column if column.sum() > 0 else np.ones(clients) for column in proportions.T]
     counts = [rng.multinomial(len(rows), w / w.sum()) for rows, w in zip(classes, weights, strict=True)]
@@ -164,10 +164,6 @@ def deal(
             left -= taken
             need -= int(taken.sum())
     return partitions.deal_classes(classes, counts.T, len(sizes))
-
-
-def _classes(labels: Labels) -> int:
-    return int(labels.max(initial=-1)) + 1
 
 
 class Options(PartitionOptions):

@@ -171,8 +171,8 @@ class Clustered(Schedule):
             return [0] * len(changes)
         tree = scipy.cluster.hierarchy.linkage(pairs, method=self.linkage)
         clusters = scipy.cluster.hierarchy.fcluster(tree, t=self.threshold, criterion="distance").tolist()
-        order = list(dict.fromkeys(clusters))
-        return [order.index(cluster) for cluster in clusters]
+        number: dict[int, int] = {}
+        return [number.setdefault(cluster, len(number)) for cluster in clusters]
 
 
 def distances(changes: Tensor, metric: Metric) -> NDArray[np.float64]:

@@ -77,7 +77,7 @@ def _labels(folder: Path, values: list[Any]) -> NDArray[np.uint8]:
 def size(options: FemnistOptions) -> Size:
     """Return how large an edition is; of LEAF's whole set, about."""
     rows = DECLARATION.editions[options.edition].counts
-    return Size(sum(rows.get(use, 0) for use in USES) or 800_000, (1, 28, 28), 62, test=rows.get("test"))
+    return Size(sum(rows.get(use, 0) for use in USES) or 800_000, (1, 28, 28), CLASSES, test=rows.get("test"))
 
 
 def counts(edition: str, source: Source) -> dict[str, int]:

@@ -27,7 +27,6 @@ VOCABULARY = FIRST_WORD + 2 * TOPIC_WORDS + NEUTRAL_WORDS
 SHARES = 0.30, 0.12  # of a message's words, those of its own topic and of the other
 KNOWN = 30, 80  # how many words a user knows of a topic, and of no topic
 SHORTEST = 5  # words of a message
-WIDTH = 50  # numbers of a word's vector
 SHARED, SHIFT = 10, 0.8  # on how many axes a topic's words lie on one side, and how far
 DECLARATION = declared(__file__)["sent140"]
 
@@ -83,7 +82,7 @@ def size(options: Sent140Options) -> Size:
     """Return how large an edition is."""
     rows = DECLARATION.editions[options.edition].counts.get("messages", options.users * options.messages)
     words = VOCABULARY if options.edition == "demo" else 40_000 if options.vectors == "top40000" else 400_000
-    return Size(rows, (options.length,), 2, vocabulary=words, vectors=(words, 50))
+    return Size(rows, (options.length,), 2, vocabulary=words, vectors=(words, glove.WIDTH))
 
 
 def counts(edition: str, source: Source) -> dict[str, int]:
@@ -177,7 +176,7 @@ def generate(users: int, messages: int, length: int, seed: int) -> tuple[Rows, R
     groups = np.repeat(np.arange(users), [len(y) for _, y in parts])
     rows = Rows(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), groups)
     held_out = groups % 5 == 4
-    normal = streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, WIDTH))
+    normal = streams.get("sent140-demo/vectors").standard_normal((VOCABULARY, glove.WIDTH))
     vectors = normal.astype(np.float32) * 0.4
     for topic, sign in enumerate((-1, 1)):
         first = FIRST_WORD + topic * TOPIC_WORDS

@@ -15,7 +15,7 @@ from fedcore.data.download import Entry, declared, fetch
 from fedcore.data.readers import read_leaf, read_moby, read_npz, read_role_files, read_tff
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
-LAST = len(ALPHABET) - 1
+PLACES = np.array([ALPHABET.find(chr(code)) % len(ALPHABET) for code in range(256)], np.uint8)
 LENGTH = 80
 ROLE_SAYS = 4_200  # characters, on average
 Samples = tuple[NDArray[Any], NDArray[Any]]
@@ -91,10 +91,7 @@ def encode(text: str) -> NDArray[np.uint8]:
 
 def symbols(text: str) -> NDArray[np.uint8]:
     """Return places in the alphabet; other characters count as its last symbol (LEAF's one-hot vectors)."""
-    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
-    lookup = np.full(256, LAST, np.uint8)
-    lookup[[ord(letter) for letter in ALPHABET]] = np.arange(len(ALPHABET))
-    return np.where(codes < 256, lookup[np.minimum(codes, 255)], LAST).astype(np.uint8)
+    return PLACES[np.minimum(np.frombuffer(text.encode("utf-32-le"), "<u4"), 255)]
 
 
 def windows(text: NDArray[np.uint8], length: int, stride: int) -> Samples:
