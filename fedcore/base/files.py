@@ -6,16 +6,18 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache, wraps
 from pathlib import Path
 from stat import S_ISDIR
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from fedcore.base.errors import DataError, say
 
 PART = ".part"
 Stamps = tuple[tuple[int, ...], ...]
+Content = TypeVar("Content")
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -95,6 +97,12 @@ def stamps(path: Path) -> Stamps:
     """Return numbers that change with a file, or with any below a folder: inodes, sizes and times."""
     stats = [stat for _, stat in walked(path)]
     return tuple(sorted({(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats}))
+
+
+def until_changed(read: Callable[[Path], Content]) -> Callable[[Path], Content]:
+    """Return a reader of a file or folder that reads it again only when its stamps have changed."""
+    known = cache(lambda path, now: read(path))
+    return wraps(read)(lambda path: known(path, stamps(path)))
 
 
 def write_text(path: Path, text: str) -> None:

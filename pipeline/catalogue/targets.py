@@ -3,11 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from fedcore.base.files import Stamps, digest, sha256_file, stamps
+from fedcore.base.files import digest, sha256_file, until_changed
 from fedcore.base.registry import plugins
 from fedcore.data.files import files_of
 from fedcore.execution.integrity import PARTITION
@@ -136,13 +136,11 @@ def _joined(code: str, files: str) -> str:
 def _hash_of_files(spec: Mapping[str, Any]) -> str:
     """Return the hash of the user's files that a specification names; empty without any."""
     paths = [path for section in ("data", "model") for path in files_of(spec[section])]
-    files = [(path.as_posix(), _hash_of(path, stamps(path))) for path in paths]
+    files = [(path.as_posix(), _hash_of(path)) for path in paths]
     return digest(files) if files else ""
 
 
-@cache
-def _hash_of(path: Path, now: Stamps) -> str:
-    return sha256_file(path)
+_hash_of = until_changed(sha256_file)
 
 
 @dataclass(frozen=True)

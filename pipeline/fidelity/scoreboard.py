@@ -272,9 +272,8 @@ def _kind(count: int, share: float, verdicts: DataFrame) -> str:
     if count:
         return "holds" if share else "fails"
     shown = verdicts["so_far"].combine_first(verdicts["verdict"].map(HOLDS)).dropna()
-    kinds = [f"{WORDS[bool(so_far)]} so far" for so_far in shown]
-    without_run = {"held by a test": "test", "untested": "untested"}
-    return without_run.get(verdicts["verdict"].iloc[0], [*kinds, "waits"][0])
+    begun = f"{WORDS[bool(shown.iloc[0])]} so far" if len(shown) else "waits"
+    return {"held by a test": "test", "untested": "untested"}.get(verdicts["verdict"].iloc[0], begun)
 
 
 def figure_of_claims(claims_by_kind: DataFrame) -> Figure:

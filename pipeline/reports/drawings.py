@@ -254,7 +254,7 @@ def by_round(cells: Cells, series: Callable[[RunFacts, str], Series[float]]) -> 
     """Return one line per cell and round that any of its runs measured, given a run's values by round."""
     lines = []
     for cell, runs in cells.items():
-        curves = [series(facts, cell[1]).dropna() for facts in runs]
-        for number in sorted({int(at) for curve in curves for at in curve.index}):
-            lines.append(line(*cell, [curve.get(number) for curve in curves], round=number))
+        curves = pd.DataFrame({index: series(facts, cell[1]) for index, facts in enumerate(runs)})
+        rounds = curves.dropna(how="all").sort_index()
+        lines += [line(*cell, values, round=int(at)) for at, *values in rounds.itertuples(name=None)]
     return pd.DataFrame(lines)

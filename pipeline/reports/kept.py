@@ -11,12 +11,11 @@ Runs that were kept before there were histories have none.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fedcore.base.errors import DataError
-from fedcore.base.files import Stamps, atomic, stamps
+from fedcore.base.files import atomic, until_changed
 from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import SUMMARY
 from pipeline.catalogue.params import STUDY
@@ -52,13 +51,9 @@ def line_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> Lin
     return line if same else None
 
 
+@until_changed
 def lines_of(path: Path) -> Mapping[str, Line]:
     """Return what is kept of runs in a file, by run."""
-    return _lines(path, stamps(path))
-
-
-@cache
-def _lines(path: Path, now: Stamps) -> Mapping[str, Line]:
     return {line["run"]: filled(line) for line in read_runs(path).to_dict("records")}
 
 
@@ -89,13 +84,9 @@ def history_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> 
     return histories[run.folder].dropna(axis="columns", how="all").reset_index(drop=True)
 
 
+@until_changed
 def histories_of(path: Path) -> Mapping[str, DataFrame]:
     """Return the histories in a file, by run."""
-    return _histories(path, stamps(path))
-
-
-@cache
-def _histories(path: Path, now: Stamps) -> Mapping[str, DataFrame]:
     kept = read_histories(path)
     return {str(run): history for run, history in kept.drop(columns=[KEY, PROCESSOR]).groupby(kept[KEY])}
 

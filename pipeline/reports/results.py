@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcore.base.errors import DataError, reason, shown
-from fedcore.base.files import Stamps, canonical_json, read_object, stamps
+from fedcore.base.files import canonical_json, read_object, until_changed
 from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
@@ -50,15 +50,15 @@ def refuse_changed(runs: Iterable[PlannedRun], root: Path) -> None:
 
 
 def _refuse(*folders: Path) -> None:
-    wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder, stamps(folder)))]
+    wrong = [f"{folder}: {what}" for folder in folders if (what := _wrong(folder))]
     if wrong:
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
         raise DataError(f"{'; '.join(wrong[:NAMED])}{more} ({REPAIR})")
 
 
-@cache
-def _wrong(folder: Path, files: Stamps) -> str:
-    """Describe problems of a folder's files, which are hashed once as long as their times and sizes stay."""
+@until_changed
+def _wrong(folder: Path) -> str:
+    """Describe problems of a folder's files."""
     return changed(folder) if any((folder / name).exists() for name in MADE) else ""
 
 
@@ -211,8 +211,7 @@ def is_made(run: PlannedRun, root: Path, partition: bool = False, kept_folder: P
 
 def lost(cells: Mapping[Cell, Sequence[Run]], diverged: Callable[[Run], bool]) -> dict[Cell, tuple[int, int]]:
     """Return (runs that diverged, runs) of each cell that lacks some: what a report marks and counts."""
-    counted = {cell: (sum(map(diverged, runs)), len(runs)) for cell, runs in cells.items()}
-    return {cell: counts for cell, counts in counted.items() if counts[0]}
+    return {c: (count, len(runs)) for c, runs in cells.items() if (count := sum(map(diverged, runs)))}
 
 
 def facts(run: PlannedRun, root: Path = Path()) -> dict[str, Any]:

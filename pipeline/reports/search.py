@@ -191,9 +191,8 @@ def search(
 
 
 def _said(choice: Choice, sign: str, between: str, labels: Mapping[str, str] = {}) -> str:
-    names = {key: labels.get(key, key.rpartition(".")[2]) for key in choice}
-    words = {k: f"{v:g}" if isinstance(v, int | float) else word(v) for k, v in choice.items()}
-    return between.join(f"{names[key]}{sign}{word}" for key, word in words.items())
+    texts = {k: f"{v:g}" if isinstance(v, int | float) else word(v) for k, v in choice.items()}
+    return between.join(f"{labels.get(k, k.rpartition('.')[2])}{sign}{text}" for k, text in texts.items())
 
 
 def chosen(catalogue: Catalogue, *reports: Path) -> dict[str, Any]:
@@ -224,7 +223,7 @@ def _chosen_in(catalogue: Catalogue, report: Path) -> tuple[str, list[dict[str, 
     entries: list[dict[str, Any]] = []
     passed: list[str] = []
     for column in table.columns(sources.params):
-        queries = {row: tried for (row, key), tried in cell_queries.items() if key == column.key}
+        queries = {row: of_row for (row, key), of_row in cell_queries.items() if key == column.key}
         cells = frame[frame["column"] == column.key]
         row = best(cells, column.best or table.best)
         if row is not None:
@@ -284,7 +283,7 @@ def _entries(
 
 def _at_ends(queries: Mapping[str, Iterable[Query]], values: Mapping[str, Any]) -> Iterator[str]:
     """Say which values are the smallest or the largest of three or more tried: others may be better still."""
-    choices = [dict(query.changes) for tried in queries.values() for query in tried]
+    choices = [dict(query.changes) for of_row in queries.values() for query in of_row]
     for key, value in values.items():
         numbers = sorted({changes[key] for changes in choices if isinstance(changes.get(key), int | float)})
         if len(numbers) > 2 and value in (numbers[0], numbers[-1]):

@@ -1,11 +1,11 @@
 """What a benchmark's runs took: their number, core hours, and seconds against the base's."""
 
 from collections.abc import Mapping
-from math import isnan
 
 from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports.grid import PrintedCell
+from pipeline.reports.render import in_print
 from pipeline.reports.results import RunFacts
 from pipeline.reports.standings import BoardContent, boards
 from pipeline.reports.trials import Plan
@@ -51,7 +51,10 @@ def _said(plan: Plan, run_times: DataFrame) -> BoardContent:
     columns = [counts.sum(), (counts * medians).sum() / HOUR, *(quartiles[at] for at in quartiles)]
     frame = pd.concat(columns, axis=1, keys=[*COLUMNS]).query("runs > 0").sort_values("ratio")
     rows = [
-        (plan.labels[name], tuple(map(PrintedCell, (f"{runs:,.0f}", *map(_number, rest)))))
+        (
+            plan.labels[name],
+            (PrintedCell(f"{runs:,.0f}"), *(PrintedCell(in_print(x, "{:.2f}")) for x in rest)),
+        )
         for name, runs, *rest in frame.itertuples()
     ]
     note = (
@@ -63,7 +66,3 @@ def _said(plan: Plan, run_times: DataFrame) -> BoardContent:
         "what else runs there; bytes and rows, on the board, do not."
     )
     return BoardContent(frame.rename_axis("row").reset_index(), COLUMNS, rows, note)
-
-
-def _number(value: float) -> str:
-    return "–" if isnan(value) else f"{value:.2f}"

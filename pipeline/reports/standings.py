@@ -240,13 +240,13 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
     worth = expected(plan).to_dict("index")
     costs = relative_costs(complete_runs, benchmark.base)
     at_ends = edges(plan).set_index("method")["end"].notna().groupby("method").mean()
-    tried = [
+    ended = [
         (cell[0], trial.diverged > 0)
         for cell, trials in plan.measured(TRIALS).items()
         if len(trials) == (plan.params.tune.trials or len(trials))
         for trial in trials
     ]
-    trial_scores = pd.DataFrame(tried, columns=["method", "diverged"])
+    trial_scores = pd.DataFrame(ended, columns=["method", "diverged"])
     diverged = [frame.groupby("method")["diverged"].mean() for frame in (trial_scores, run_scores)]
     planned = Counter(method for method, _ in plan.cells)
     whole = complete_runs.groupby("method")["workload"].nunique()

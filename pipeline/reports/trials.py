@@ -177,7 +177,7 @@ class Stage(Table):
         cells = {c: runs for c, runs in sources.cells.items() if any(is_made(run, root) for run in runs)}
         columns = tuple(c for c in self.columns(sources.params) if any(c.key == key for _, key in cells))
         shown = replace(self, columns=lambda params: columns)
-        super(Stage, shown).build(replace(sources, cells=cells), outputs)
+        Table.build(shown, replace(sources, cells=cells), outputs)
 
 
 def stage(plan: Plan, title: str, heading: str, names: Mapping[str, str], cells: Asked) -> Stage:
