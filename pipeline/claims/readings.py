@@ -26,13 +26,13 @@ from pipeline.claims.ledger import HOLDS, LEDGER, PAPERS, cells_of, judge, ledge
 from pipeline.claims.points import FILE, Point, accuracy_by, applicable, changes_of, points
 from pipeline.reports import figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
+from pipeline.reports.search import seeds
 from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table, tidy
 
 ENDING = "_readings"
 DISTANCE, SHARE, CLAIM, IN_PART = "distance", "share", "claim", "claim_in_part"
 CLAIMS = (CLAIM, IN_PART)
-FEW = 3  # of fewer seeds all are run, as one process may train them together
 WITHIN, BEYOND, TAKEN = style.GREEN, style.VERMILION, style.BLUE
 ROOM = 0.16
 SHOWN = (
@@ -44,7 +44,7 @@ SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Readings(Drawing):
-    """The figure of a table's readings."""
+    """The figure of a table's readings: a class here, as a plan hashes the module of its target's class."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,10 @@ class Space:
         """Return the runs of each of those cells in each reading."""
         cells, asked_for = {}, self.asked_of(params)
         for name, taken in self.readings().items():
-            all_seeds = len(params.seeds) < FEW or name in self.section.again
-            seeds = None if all_seeds else params.seeds[: self.section.seeds]
+            few = None if name in self.section.again else seeds(params, self.section.seeds)
             for (row, column), queries in asked_for.items():
                 changed = ((query, self._changes(params, query, taken)) for query in queries)
-                cells[row, f"{column}@{name}"] = tuple(replace(q, changes=c, seeds=seeds) for q, c in changed)
+                cells[row, f"{column}@{name}"] = tuple(replace(q, changes=c, seeds=few) for q, c in changed)
         return cells
 
     def _changes(self, params: PaperParams, query: Query, taken: Mapping[str, str]) -> Changes:

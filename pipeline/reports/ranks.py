@@ -15,7 +15,7 @@ from pipeline.reports.drawings import Drawing, Inputs, Picture
 from pipeline.reports.significance import ALPHA, DIGITS, FEWEST
 from pipeline.reports.tables import Table, tidy
 
-FEW = 10
+FEW_SETS = 10
 MEAN, RANK = "mean_rank", "rank"
 SIDE = 0.28
 DEPENDENT = "settings of one data set are not independent"
@@ -84,11 +84,11 @@ def ranking(
     return Ranking(ranks, statistic, p, critical_difference(methods, sets))
 
 
-def critical_difference(methods: int, sets: int, alpha: float = ALPHA) -> float:
+def critical_difference(methods: int, sets: int) -> float:
     """Return Nemenyi's critical difference of mean ranks: q sqrt(k (k + 1) / 6 N), q being the studentised
     range's quantile over sqrt(2).
     """
-    q = float(scipy.stats.studentized_range.ppf(1 - alpha, methods, math.inf)) / math.sqrt(2)
+    q = float(scipy.stats.studentized_range.ppf(1 - ALPHA, methods, math.inf)) / math.sqrt(2)
     return q * math.sqrt(methods * (methods + 1) / (6 * sets))
 
 
@@ -173,7 +173,7 @@ def _sentences(frame: DataFrame, ranked: Ranking, columns: int, kind: str) -> li
     )
     level = "The methods as a whole do not differ significantly, so no pair can be distinguished."
     few = f"With {sets} data sets the tests are approximate and find large differences only."
-    return [*sentences, *([level] if ranked.p >= ALPHA else []), *([few] if sets <= FEW else [])]
+    return [*sentences, *([level] if ranked.p >= ALPHA else []), *([few] if sets <= FEW_SETS else [])]
 
 
 def diagram(axes: Axes, ranked: Ranking, labels: Mapping[str, str], marked: Collection[str] = ()) -> None:

@@ -25,7 +25,7 @@ from pipeline.reports.results import RunFacts, read_tidy, short_hash
 from pipeline.reports.tables import Table, best
 
 OWN, SELECTION = "algorithm.", "selection"
-ENOUGH = 3
+ENOUGH_SEEDS = 3
 DIGITS = 4
 Choice = Mapping[str, Any]
 Measure = Callable[[RunFacts, str], float | None]
@@ -43,9 +43,9 @@ class Search(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-def seeds(params: PaperParams) -> tuple[int, ...] | None:
-    """Return the seeds of a search: the first of three or more; None, which means all, of fewer."""
-    return params.seeds[:1] if len(params.seeds) >= ENOUGH else None
+def seeds(params: PaperParams, count: int = 1) -> tuple[int, ...] | None:
+    """Return the first of three or more seeds; None, which means all, of fewer: one process trains them."""
+    return params.seeds[:count] if len(params.seeds) >= ENOUGH_SEEDS else None
 
 
 def held_out(params: PaperParams) -> tuple[tuple[str, Any], ...]:

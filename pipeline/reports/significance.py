@@ -19,7 +19,7 @@ FEWEST = 5  # pairs of runs, or data sets: with fewer there is no test, interval
 DIGITS = 9
 Samples = Mapping[str, float]
 
-FEW = "fewer than five pairs of runs"
+FEW_PAIRS = "fewer than five pairs of runs"
 LEVEL = "differences without spread"
 ALONE = "one complete method"
 UNASKED = "no test is asked for"
@@ -83,7 +83,7 @@ def compare(samples: Mapping[str, Samples], kind: Best, test: Test) -> Compariso
         return Comparison()
     means = {row: math.fsum(runs.values()) / len(runs) for row, runs in samples.items()}
     choose = max if kind == "largest" else min
-    best = choose(means, key=lambda row: means[row])
+    best = choose(means, key=means.__getitem__)
     if test == "none":
         return Comparison(best)
     differences = {row: np.round(values, DIGITS) for row, values in _differences(samples, best).items()}
@@ -163,5 +163,5 @@ def _differences(samples: Mapping[str, Samples], base: str) -> dict[str, np.ndar
 
 def _untestable(differences: np.ndarray) -> str:
     if len(differences) < FEWEST:
-        return FEW
+        return FEW_PAIRS
     return LEVEL if np.ptp(differences) == 0 else ""

@@ -22,7 +22,7 @@ from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.trials import TRIALS, Plan, curve, late_mean
 
 FORWARD = 1 / 3  # what a row costs that only passes the model, of one whose gradient is computed
-COSTLY, FEW = ("traffic", "work"), 4
+COSTLY, FEW_TRIALS = ("traffic", "work"), 4
 EDGE, NARROW = 1 / 16, 0.25  # of a range; of a method's chosen values that may lie so near an end of theirs
 STATISTICS = {
     "effect": "Effect",
@@ -265,7 +265,7 @@ def board(plan: Plan, run_scores: DataFrame) -> DataFrame:
             line |= {key: costs.loc[name, key] for key in COSTLY}
         if name in worth:
             best = [*worth[name].values()]
-            line |= {"few": best[FEW - 1] if len(best) >= FEW else None, "all": best[-1]}
+            line |= {"few": best[FEW_TRIALS - 1] if len(best) >= FEW_TRIALS else None, "all": best[-1]}
         if name in at_ends:
             line["edge"] = f"{at_ends[name]:.0%}{', too narrow' if at_ends[name] > NARROW else ''}"
         line["gone"] = ", ".join(f"{share[name]:.0%}" for share in diverged if name in share)

@@ -301,7 +301,7 @@ def _note(design: _Design, frame: DataFrame) -> str:
     return (
         f"{source} Less than {least} from {names[base]} (two one-sided paired t-tests, p "
         f"below {significance.ALPHA:g} after Holm's correction over the methods of a column): "
-        f"{near if tested else f'not tested: {significance.FEW}'}."
+        f"{near if tested else f'not tested: {significance.FEW_PAIRS}'}."
     ).strip()
 
 

@@ -250,15 +250,15 @@ def arrange(
     compared = compared_in(frame, table, columns)
     cells = {}
     for c in columns:
-        lines = frame[frame["column"] == c.key].to_dict("records")
+        of_column = frame[frame["column"] == c.key].to_dict("records")
         decimals = table.decimals if c.decimals is None else c.decimals
-        cells[c.key] = printed_column(lines, compared[c.key], decimals, table.apart)
+        cells[c.key] = printed_column(of_column, compared[c.key], decimals, table.apart)
     printed = [cell for column in cells.values() for cell in column.values()]
     lines = frame.to_dict("records")
     ran = set(frame[frame["n"] + frame["diverged"] > 0]["row"])
     absent = [label for name, label in names.items() if name not in ran]
     counts = {(line["row"], line["column"]): (int(line["diverged"]), int(line["seeds"])) for line in lines}
-    lost_runs = {cell: (diverged, seeds) for cell, (diverged, seeds) in counts.items() if diverged}
+    lost_runs = {cell: runs for cell, runs in counts.items() if runs[0]}
     headings = {c.key: c.heading for c in columns}
     columns_in_print = {c.key: c.group or c.label for c in columns}
     tests = {c.key: c.test or table.test for c in columns}

@@ -150,7 +150,7 @@ def test_runs_of_other_partitions_are_no_pairs() -> None:
     rows = samples(a=BEST, b=CLOSE)
     rows["b"] = {pair.replace("mnist", "usps"): value for pair, value in rows["b"].items()}
     comparison = compare(rows, "largest", "t")
-    assert (dict(comparison.p), comparison.why) == ({}, significance.FEW)
+    assert (dict(comparison.p), comparison.why) == ({}, significance.FEW_PAIRS)
 
 
 def test_equal_methods_are_both_bold_without_a_test() -> None:
@@ -257,7 +257,7 @@ def test_differences_are_those_of_shared_pairs_only() -> None:
     assert dict(five.pairs) == {"b": 5}
     assert five.p["b"] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
     four = compare(samples(a=BEST[:4], b=WORSE), "largest", "t")
-    assert (dict(four.p), dict(four.untested)) == ({}, {"b": significance.FEW})
+    assert (dict(four.p), dict(four.untested)) == ({}, {"b": significance.FEW_PAIRS})
     small = compare(samples(a=[7e-6, 8e-6, 7e-6, 8e-6, 7e-6], b=[0.0] * 5), "largest", "t")
     assert small.p["b"] < 0.05, "rounding takes errors of arithmetic away, no small numbers"
 

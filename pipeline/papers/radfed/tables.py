@@ -22,7 +22,7 @@ from pipeline.reports.agreement import agreements, stands_in
 from pipeline.reports.drawings import Inputs, Picture, by_label, drawing
 from pipeline.reports.listings import Listing
 from pipeline.reports.results import RunFacts, verdict
-from pipeline.reports.search import ENOUGH, Choice, Search, on_held_out, search, seeds
+from pipeline.reports.search import ENOUGH_SEEDS, Choice, Search, on_held_out, search, seeds
 from pipeline.reports.significance import parse_samples
 from pipeline.reports.tables import Table
 from pipeline.reports.trials import late_mean
@@ -81,7 +81,7 @@ def partition_query(params: PaperParams, row: str) -> Query:
     if row != name:
         changes = [(f"partition.{key}", value) for key, value in {**SEARCH, **RELEASED[name]}.items()]
         return replace(query, changes=(*query.changes, *changes), seeds=(0,))
-    return replace(query, seeds=params.seeds if len(params.seeds) < ENOUGH else tuple(range(20)))
+    return replace(query, seeds=params.seeds if len(params.seeds) < ENOUGH_SEEDS else tuple(range(20)))
 
 
 @drawing(
