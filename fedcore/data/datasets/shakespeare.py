@@ -91,7 +91,9 @@ def encode(text: str) -> NDArray[np.uint8]:
 
 def symbols(text: str) -> NDArray[np.uint8]:
     """Return places in the alphabet; other characters count as its last symbol (LEAF's one-hot vectors)."""
-    return PLACES[np.minimum(np.frombuffer(text.encode("utf-32-le"), "<u4"), 255)]
+    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
+    places: NDArray[np.uint8] = PLACES[np.minimum(codes, 255)]
+    return places
 
 
 def windows(text: NDArray[np.uint8], length: int, stride: int) -> Samples:
