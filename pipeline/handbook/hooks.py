@@ -39,7 +39,7 @@ GUIDES = ("add-an-algorithm", "benchmark", "fidelity", "studies", *(f"evidence/{
 FOLDED = {f"{name}.md": count for names, count in ((LOOKED_UP, 0), (GUIDES, 1)) for name in names}
 LONG = 1200  # of a section's HTML
 SECTION = re.compile(r"(?s)(<h2[ >].*?</h2>(?:\s*<p>.*?</p>)?(?:\s*<p><img[^>]*></p>)?)(.*?)(?=<h2[ >]|\Z)")
-LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

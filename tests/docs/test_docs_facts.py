@@ -127,6 +127,12 @@ def test_links_lead_to_pages_where_there_are_some_and_are_text_elsewhere() -> No
     assert inner == "[x](rfedavg.md)"
 
 
+@pytest.mark.timeout(20)
+def test_a_bracket_that_is_never_closed_is_text() -> None:
+    text = "labels with `[`, " + "`a` and " * 60
+    assert hooks.relinked(text, "docs/start.md", "start.md", ()) == text
+
+
 def test_the_specification_s_page_shows_one_that_is_valid_and_all_keys() -> None:
     text = reference.specification_page()
     (shown,) = re.findall(r'^```yaml title="spec.yaml"\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
