@@ -31,10 +31,7 @@ PACKAGES: Mapping[str, str] = {
     "model": "fedcore.models",
     "observer": "fedcore.parts.observers",
 }
-OPTIONS: Mapping[str, str] = {
-    "partition": "PartitionOptions",
-    "model": "ModelOptions",
-}  # with keys that runs read
+OPTIONS: Mapping[str, str] = {"partition": "PartitionOptions", "model": "ModelOptions"}  # with keys of runs
 FOLDERS: Mapping[str, str] = {kind: name.rpartition(".")[2] for kind, name in PACKAGES.items()}
 Line = Literal["-", "--", "-.", ":", ""]
 

@@ -92,7 +92,7 @@ class Made:
 def _others(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     if array.size:
         flat = array.copy().reshape(-1)
-        flat[-1] = flat[-1] + 1
+        flat[-1:] += 1
         yield "with another value", flat.reshape(array.shape)
         yield "cut", array.reshape(-1)[:-1]
     yield "of another shape", array.reshape(-1, 1)
