@@ -75,7 +75,7 @@ def dense(model: Dense, p: Parameters, out: Parameters) -> list[Layer]:
     for name in model.names:
         weight, bias = f"{name}weight", f"{name}bias"
         activation = "none" if name == model.names[-1] else model.activation
-        layers.append(Layer(p[weight].T, p.get(bias), out[weight].T, out.get(bias), activation))
+        layers.append(Layer(p[weight].mT, p.get(bias), out[weight].mT, out.get(bias), activation))
     return layers
 
 

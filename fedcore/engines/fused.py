@@ -2,10 +2,10 @@
 
 Gradients of a client's first layer are combinations of its rows X. So steps on few rows leave that layer's W
 alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are X W + (X X^T) A, and X X^T is
-computed once a run.
+computed once a run. With a single layer, clients that have as many rows take their steps at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,6 +15,7 @@ from fedcore.engines.train import batches, batches_of, steps_per_pass
 from fedcore.models.dense import Dense
 
 NARROW = 16  # fewer outputs than this are summed faster column by column
+AT_ONCE = 1 << 20  # numbers in X X^T of the clients that take their steps at once
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,37 @@ class Fused(analytic.Analytic):
     name: str = "fused"
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
+    def train(self, tasks: Iterable[Task]) -> list[Upload]:
+        """Train the clients one after another; where the model is a single layer, those alike at once."""
+        model = self.problem.model
+        if type(model) is not Dense or len(model.names) > 1:
+            return super().train(tasks)
+        uploads: dict[int, Upload] = {}
+        alike: dict[Hashable, list[tuple[int, Task]]] = {}
+        for place, task in enumerate(tasks):
+            if not (self._is_plain(task) and self._spans(task)):
+                uploads[place] = self._train(task)
+                continue
+            direction, pulls = task.direction, [term.pull for term in task.terms]
+            steps = *task.rates, *pulls, direction.scale, direction.offset is None
+            alike.setdefault((len(task.block), steps), []).append((place, task))
+        for group in alike.values():
+            size = max(1, AT_ONCE // len(group[0][1].block) ** 2)
+            for start in range(0, len(group), size):
+                places, members = zip(*group[start : start + size], strict=True)
+                uploads |= zip(places, self._by_coefficients(members), strict=True)
+        return [uploads[place] for place in sorted(uploads)]
+
     def _train(self, task: Task) -> Upload:
+        if not self._is_plain(task):
+            return super()._train(task)
+        return self._by_coefficients([task])[0] if self._spans(task) else self._in_place(task)
+
+    def _is_plain(self, task: Task) -> bool:
+        """Whether steps are those of SGD, with at most pulls to the start that don't overshoot."""
         overshoots = max(task.rates) * sum(term.pull for term in task.terms) >= 1
         others = overshoots or any(term.add_gradient and term.pull <= 0 for term in task.terms)
-        if task.loop or others or task.direction.anchored or task.training.optimizer != "sgd":
-            return super()._train(task)
-        with torch.no_grad():
-            w = task.job.received.clone()
-            if self._spans(task):
-                self._by_coefficients(task, w)
-            else:
-                self._in_place(task, w)
-        return task.upload(w)
+        return not (task.loop or others or task.direction.anchored or task.training.optimizer != "sgd")
 
     def _spans(self, task: Task) -> bool:
         """Whether rows are few and all taken, weights can't grow, and no term is on features."""
@@ -48,55 +68,73 @@ class Fused(analytic.Analytic):
         steady = max(task.rates) * (training.weight_decay + sum(term.pull for term in task.terms)) <= 2
         return few and seen and steady and not any(term.feature_loss for term in task.terms)
 
-    def _in_place(self, task: Task, w: Tensor) -> None:
-        """Take steps that each add a gradient to ``w`` [d]."""
-        training = task.training
+    def _in_place(self, task: Task) -> Upload:
+        """Take steps that each add a gradient to the parameters."""
+        training, w = task.training, task.job.received.clone()
         drift = _Drift(task, w, 0)
-        step = self.bind(w, w, task.terms)
-        drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
-        for lr, (x, y) in zip(task.rates, drawn, strict=False):
-            step(x, y, *drift.factors(lr))
-            drift.add(lr)
+        with torch.no_grad():
+            step = self.bind(w, w, task.terms)
+            drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+            for lr, (x, y) in zip(task.rates, drawn, strict=False):
+                step(x, y, *drift.factors(lr))
+                drift.add(lr)
+        return task.upload(w)
 
-    def _by_coefficients(self, task: Task, w: Tensor) -> None:
-        """Take steps that move the first layer's coefficients and the other layers of ``w`` [d].
+    def _by_coefficients(self, tasks: Sequence[Task]) -> list[Upload]:
+        """Take alike steps, which move the first layer's coefficients and a single client's other layers.
 
         At each step the first layer is kept W + shift O + X^T A, with O the update rule's offset.
         """
-        block, training, offset = task.block, task.training, task.direction.offset
-        x = block.x.flatten(1)
-        first, *others = self._layers(w)
-        first_size = first.matrix.numel() + (0 if first.bias is None else first.bias.numel())
-        sums = _sums(first, x)
-        offsets = None if offset is None else _sums(self._layers(offset)[0], x)
-        if (gram := self.grams.get(task.job.client)) is None:
-            gram = self.grams[task.job.client] = (x @ x.T).add_(0.0 if first.bias is None else 1.0)
+        task, training = tasks[0], tasks[0].training
+        with torch.no_grad():
+            w = torch.stack([task.job.received for task in tasks])
+            x = [task.block.x.flatten(1) for task in tasks]
+            first = self._layers(w)[0]
+            moved = [task.direction.offset for task in tasks if task.direction.offset is not None]
+            offset = torch.stack(moved) if moved else None
+            a = w.new_zeros(len(tasks), len(x[0]), first.matrix.shape[2])
+            step, labels = self._step(tasks, w, a)
+            columns = [labels, self._grams(tasks, x), _sums(first, x)]
+            columns += [] if offset is None else [_sums(self._layers(offset)[0], x)]
 
-        drift = _Drift(task, w, first_size)
-        a = sums.new_zeros(sums.shape)
-        step: Callable[..., None]
+            size = sum(part[0].numel() for part in (first.matrix, first.bias) if part is not None)
+            drift = _Drift(task, w[0], size)
+            streams = [task.rng for task in tasks]
+            drawn = batches_of(columns, training.batch_size, training.drop_last, streams)
+            for lr, (rows, wanted, near, given, *offset_sums) in zip(task.rates, drawn, strict=False):
+                if drift.kept != 1:
+                    given.mul_(drift.kept)
+                for values in offset_sums:
+                    given.add_(values, alpha=drift.shift)
+                step(near, wanted, *drift.factors(lr), given, rows)
+                if drift.pull:
+                    a.mul_(1 - lr * drift.pull)
+                drift.add(lr)
+
+            for matrix, coefficients, inputs in zip(first.matrix, a, x, strict=True):
+                matrix.T.addmm_(coefficients.T, inputs, beta=drift.kept)
+            if first.bias is not None:
+                first.bias.mul_(drift.kept).add_(a.sum(1))
+            if offset is not None:
+                w[:, :size].add_(offset[:, :size], alpha=drift.shift)
+        return [task.upload(row) for task, row in zip(tasks, w, strict=True)]
+
+    def _step(self, tasks: Sequence[Task], w: Tensor, a: Tensor) -> tuple[Callable[..., None], Tensor]:
+        """Return what takes a step, and the labels that it is given, of all rows."""
+        labels = torch.cat([task.block.y for task in tasks])
+        first, *others = self._layers(w[0])
         if others:
-            coefficients = analytic.Layer(a, None, a, None, first.activation)
-            step, labels = analytic.Backward([coefficients, *others], (), self.scratch), block.y
-        else:
-            step, labels = partial(_linear, a), torch.eye(a.shape[1]).to(a).index_select(0, block.y)
-        columns = [labels, sums, gram, *(() if offsets is None else (offsets,))]
-        drawn = batches_of(columns, training.batch_size, training.drop_last, task.rng)
-        for lr, (rows, wanted, given, near, *offset_sums) in zip(task.rates, drawn, strict=False):
-            if drift.kept != 1:
-                given.mul_(drift.kept)
-            for values in offset_sums:
-                given.add_(values, alpha=drift.shift)
-            step(near, wanted, *drift.factors(lr), given, rows)
-            if drift.pull:
-                a.mul_(1 - lr * drift.pull)
-            drift.add(lr)
+            coefficients = analytic.Layer(a[0], None, a[0], None, first.activation)
+            return analytic.Backward([coefficients, *others], (), self.scratch), labels
+        return partial(_linear, a), torch.eye(a.shape[2]).to(a).index_select(0, labels)
 
-        first.matrix.T.addmm_(a.T, x, beta=drift.kept)
-        if first.bias is not None:
-            first.bias.mul_(drift.kept).add_(a.sum(0))
-        if offset is not None:
-            w[:first_size].add_(offset[:first_size], alpha=drift.shift)
+    def _grams(self, tasks: Sequence[Task], x: Sequence[Tensor]) -> Tensor:
+        """Return X X^T of each client, one below another, plus 1 where the first layer has a bias."""
+        for task, rows in zip(tasks, x, strict=True):
+            if task.job.client not in self.grams:
+                assert isinstance(self.problem.model, Dense)
+                self.grams[task.job.client] = (rows @ rows.T).add_(float(self.problem.model.bias))
+        return torch.cat([self.grams[task.job.client] for task in tasks])
 
     def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
         """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""
@@ -108,11 +146,16 @@ class Fused(analytic.Analytic):
 def _linear(
     a: Tensor, near: Tensor, one_hot: Tensor, keep: float, scale: float, given: Tensor, moved: Tensor
 ) -> None:
-    """As ``Backward``, without hidden layers and with labels [batch, classes]: move coefficients ``a``."""
-    delta = torch.softmax(torch.addmm(given, near, a), 1).sub_(one_hot)
+    """As ``Backward`` without hidden layers: move coefficients ``a`` [clients, rows, classes] of all clients.
+
+    ``one_hot`` [clients batch, classes] stands for labels.
+    """
+    clients, rows, classes = a.shape
+    sums = torch.baddbmm(given.view(clients, -1, classes), near.view(clients, -1, rows), a)
+    delta = torch.softmax(sums, 2).view(-1, classes).sub_(one_hot)
     if keep != 1:
         a.mul_(keep)
-    a.index_add_(0, moved, delta, alpha=scale / delta.shape[0])
+    a.view(-1, classes).index_add_(0, moved, delta, alpha=scale * clients / len(delta))
 
 
 class _Drift:
@@ -144,7 +187,9 @@ class _Drift:
         self.kept += lr * (self.pull * (1 - self.kept) - self.decay * self.kept)
 
 
-def _sums(layer: analytic.Layer, x: Tensor) -> Tensor:
-    """Return a layer's sums [rows, outputs] of rows ``x`` [rows, inputs]."""
-    sums = (layer.matrix.T @ x.T).T if layer.matrix.shape[1] < NARROW else x @ layer.matrix
-    return sums if layer.bias is None else sums.add_(layer.bias)
+def _sums(layers: analytic.Layer, x: Sequence[Tensor]) -> Tensor:
+    """Return the sums [clients rows, outputs] of each client's layer for its rows [rows, inputs]."""
+    narrow = layers.matrix.shape[2] < NARROW
+    pairs = zip(layers.matrix, x, strict=True)
+    sums = torch.stack([(matrix.T @ rows.T).T if narrow else rows @ matrix for matrix, rows in pairs])
+    return (sums if layers.bias is None else sums.add_(layers.bias[:, None])).flatten(0, 1)

@@ -38,19 +38,24 @@ def batches(block: Block, size: Size, drop_last: bool, rng: np.random.Generator)
 
 
 def batches_of(
-    columns: Sequence[Tensor], size: Size, drop_last: bool, rng: np.random.Generator
+    columns: Sequence[Tensor], size: Size, drop_last: bool, streams: Sequence[np.random.Generator]
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Yield such batches as indices of rows, and each of the ``columns`` [n, ...] there.
+    """Yield such batches of as many clients as there are ``streams``, which have n rows each: indices among
+    all their rows, and each of the ``columns`` [clients n, ...] there, client by client.
 
     All are views of one copy a pass, which takes less time than a copy a batch and as much memory as they do.
     """
-    n = len(columns[0])
+    clients = len(streams)
+    n = len(columns[0]) // clients
     whole, in_pass = _sizes(n, size, drop_last)
     sizes = [min(whole, in_pass - at) for at in range(0, in_pass, whole or 1)] or [0]
-    for order in _orders(n, size, drop_last, rng):
-        rows = (torch.arange(n) if order is None else order).to(columns[0].device)
-        taken = [rows, *(column.index_select(0, rows) for column in columns)]
-        yield from zip(*(values.split_with_sizes(sizes) for values in taken), strict=True)
+    starts = torch.arange(0, clients * n, n or 1)[:clients, None]
+    for orders in zip(*(_orders(n, size, drop_last, rng) for rng in streams), strict=True):
+        rows = torch.stack([torch.arange(n) if order is None else order for order in orders]) + starts
+        index = torch.cat([part.flatten() for part in rows.split_with_sizes(sizes, 1)]).to(columns[0].device)
+        taken = [index, *(column.index_select(0, index) for column in columns)]
+        parts = [part * clients for part in sizes]
+        yield from zip(*(values.split_with_sizes(parts) for values in taken), strict=True)
 
 
 def steps_per_pass(n: int, size: Size, drop_last: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine_cases import specification
 from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
 from fedcore.base import registry
 from fedcore.base.errors import SpecError
+from fedcore.engines import Task, Upload, fused
 from fedcore.engines.fused import Fused
 from fedcore.execution import checkpoint
 from fedcore.execution.result import Result
@@ -72,6 +74,49 @@ def test_coefficients_of_the_rows_are_the_first_layers_steps(images: Path, way: 
     _, expected = trained(values | {"engine": "autograd"})
     torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
     assert not torch.allclose(state.models, prepared.problem.start)
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six clients with 16 numbers a row: three of one size, two of another, and one with too many rows."""
+    folder = tmp_path_factory.mktemp("alike")
+    (folder / "clients").mkdir()
+    rng = np.random.default_rng(8)
+    for name, size in [("test", 20), *((f"clients/{k}", n) for k, n in enumerate((8, 5, 30, 8, 5, 8)))]:
+        y = rng.integers(0, 3, size)
+        np.savez(folder / f"{name}.npz", x=(y[:, None] + rng.normal(size=(size, 16))).astype(np.float32), y=y)
+    return folder
+
+
+@pytest.mark.parametrize("steps", [None, [4, 4, 4, 4, 4, 7]], ids=["one pass", "other numbers of steps"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_clients_of_one_size_take_their_steps_at_once(
+    alike: Path, way: str, bias: bool, steps: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together: list[list[int]] = []
+    whole = Fused._by_coefficients
+
+    def watched(engine: Fused, tasks: Sequence[Task]) -> list[Upload]:
+        together.append([task.job.client for task in tasks])
+        return whole(engine, tasks)
+
+    monkeypatch.setattr(Fused, "_by_coefficients", watched)
+    algorithm, training = WAYS[way]
+    training = {"batch_size": 3} | training
+    training |= {"local_steps": steps, "local_epochs": None} if steps else {}
+    model = {"name": "linear", "bias": bias}
+    values = asked(alike, algorithm, **training) | {"model": model, "participation": {"fraction": 1.0}}
+    _, state = trained(values)
+    assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3, 5], [1, 4]] * 2)[:3]
+    _, expected = trained(values | {"engine": "autograd"})
+    torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
+
+    monkeypatch.setattr(fused, "AT_ONCE", 130)
+    together.clear()
+    _, fewer = trained(values)
+    assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3], [5], [1, 4]])
+    torch.testing.assert_close(fewer.models, expected.models, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
