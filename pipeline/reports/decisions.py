@@ -1,6 +1,6 @@
 """What a benchmark decides, in words: which method where, and papers' headlines on the ground of others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -44,7 +44,7 @@ def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> 
 def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers.
 
-    Cases of several conditions are those with data sets enough for a verdict.
+    Cases of several conditions have data sets enough for a verdict, and are no case of fewer conditions.
     """
     params, settings = plan.params, plan.settings.items()
     shares = {
@@ -63,10 +63,15 @@ def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     conditions[STATELESS] = {*shares}
     cases = {"in general": ([*shares], "board")}
     several = [*conditions] if runs["keeps"].any() else [name for name in conditions if name != STATELESS]
+
+    def of_all(names: Iterable[str]) -> set[str]:
+        return set.intersection({*shares}, *(conditions[name] for name in names))
+
     for names in (*((name,) for name in conditions), *combinations(several, 2), *combinations(several, 3)):
-        keys = set.intersection(*(conditions[name] for name in names))
-        of_case = runs[runs["workload"].isin(keys)]
-        if keys and (len(names) == 1 or of_case["dataset"].nunique() >= FEWEST):
+        keys = of_all(names)
+        datasets = runs.loc[runs["workload"].isin(keys), "dataset"].nunique()
+        fewer = [of_all({*names} - {name}) for name in names if name != STATELESS]
+        if keys and (len(names) == 1 or (datasets >= FEWEST and keys not in fewer)):
             reports = [evidence.get(name, "matrix") for name in names]
             cases[", ".join(names)] = ([*keys], max(reports, key=REPORTS.index))
     return cases

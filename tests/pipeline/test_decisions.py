@@ -165,7 +165,7 @@ def test_methods_stand_under_their_verdict_in_each_case() -> None:
     assert rows["all clients in each round"][6] == "8"
     assert "SCAFFOLD" in general[4]
     stateless = [texts for case, texts in rows.items() if "clients keep no state" in case]
-    assert len(stateless) == 5, "alone, with each kind of skew, with all clients, and with one kind of both"
+    assert len(stateless) == 4, "alone, with each kind of skew, and with all clients"
     assert not any("SCAFFOLD" in text for texts in stateless for text in texts)
     assert not any("One" in text for texts in rows.values() for text in texts), "is in no family"
     assert [*content.frame] == COLUMNS
@@ -179,15 +179,28 @@ def test_conditions_are_joined_where_data_sets_are_enough_and_some_methods_keep_
     both = [case for case in said("decisions", {"scaffold": 1.0})[1] if ", " in case]
     assert both == [
         "skew: label and size, clients keep no state",
-        "skew: size, all clients in each round",
         "skew: size, clients keep no state",
         "all clients in each round, clients keep no state",
-        "skew: size, all clients in each round, clients keep no state",
     ]
-    both = [case for case in said("decisions", {"fedprox": 1.0}, OTHERS[:4])[1] if ", " in case]
+    both = [case for case in said("decisions", {"scaffold": 1.0}, OTHERS[:4])[1] if ", " in case]
     assert both == []
     both = [case for case in said("decisions", {"fedprox": 1.0})[1] if ", " in case]
-    assert both == ["skew: size, all clients in each round"]
+    assert both == []
+
+
+def test_conditions_are_joined_where_each_leaves_workloads_out() -> None:
+    """All clients take part on eight data sets: all five of one kind, and seven of nine of the other."""
+    plan = planned({"benchmark": {"kinds": {"label_and_size": [*OWN, *OTHERS[:4]], "size": [*OTHERS]}}})
+    groups = _groups(plan, planted(plan, {"fedprox": 1.0}))
+    assert [case for case in groups if ", " in case] == ["skew: label and size, all clients in each round"]
+    groups = _groups(plan, planted(plan, {"scaffold": 1.0}))
+    assert [case for case in groups if ", " in case] == [
+        "skew: label and size, all clients in each round",
+        "skew: label and size, clients keep no state",
+        "skew: size, clients keep no state",
+        "all clients in each round, clients keep no state",
+        "skew: label and size, all clients in each round, clients keep no state",
+    ]
 
 
 @pytest.mark.parametrize(
