@@ -136,14 +136,18 @@ def by_client(run: Run, state: State) -> list[dict[str, Any]]:
 def _quality(run: Run, w: Tensor, block: Block, of: str) -> dict[str, float]:
     """Return loss, accuracy and the metrics asked for at ``w`` [d] on a block, keys starting with ``of``."""
     problem, metrics, precision = run.problem, run.spec.evaluation.metrics, run.spec.evaluation.precision
-    losses, correct = forward(problem, w, block.x, block.y, precision)
-    row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
+    further = {}
     if metrics:
         scores = outputs(problem, w, block.x, precision)
+        losses, correct = problem.model.losses(scores, block.y), problem.model.correct(scores, block.y)
         if "f1" in metrics:
-            row[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
+            further[f"{of}f1"] = f1(scores.argmax(dim=-1), block.y, problem.classes)
         if "auc" in metrics:
-            row[f"{of}auc"] = auc((scores[:, 1] - scores[:, 0]).double(), block.y)
+            further[f"{of}auc"] = auc((scores[:, 1] - scores[:, 0]).double(), block.y)
+    else:
+        losses, correct = forward(problem, w, block.x, block.y, precision)
+    row = {f"{of}loss": float(losses.double().mean()), f"{of}accuracy": float(correct.double().mean())}
+    row |= further
     return _if_finite(row, w, row[f"{of}loss"])
 
 

@@ -17,6 +17,8 @@ from fedcore.execution import metrics, simulation
 from fedcore.execution.metrics import auc, by_client, f1, measure
 from fedcore.execution.output import timing_of
 from fedcore.execution.runner import Settings, prepare, run
+from fedcore.models import Parameters
+from fedcore.models.dense import Dense
 from fedcore.parts import Run, State
 from fedcore.spec import parse
 
@@ -192,6 +194,27 @@ def test_metrics_and_validation_are_columns_where_asked_for(tmp_path: Path) -> N
     hits = (predicted & test["y"]).sum()
     assert full.rows[-1]["test_f1"] == pytest.approx(2 * hits / (predicted.sum() + test["y"].sum()))
     assert full.rows[-1]["validation_loss"] != full.rows[-1]["test_loss"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_further_metrics_take_no_second_pass_and_change_no_byte(
+    spec: dict[str, Any], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {**spec, "dtype": "float32", "precision": precision}
+    plain = run(spec)
+    passes: list[int] = []
+    whole = Dense.features
+
+    def counted(model: Dense, p: Parameters, x: torch.Tensor) -> torch.Tensor:
+        passes.append(len(x))
+        return whole(model, p, x)
+
+    monkeypatch.setattr(Dense, "features", counted)
+    run(spec)
+    rows, passes[:] = sum(passes), []
+    further = run({**spec, "evaluation": {"metrics": ["f1"]}})
+    assert sum(passes) == rows
+    assert [{key: row[key] for key in plain.rows[0]} for row in further.rows] == plain.rows
 
 
 def test_the_server_has_its_own_validation_rows_and_those_held_out(tmp_path: Path) -> None:
