@@ -100,29 +100,15 @@ class Backward:
         self.scratch = scratch
         self.passes: dict[int, Passes] = {}
 
-    def __call__(
-        self,
-        x: Tensor,
-        y: Tensor,
-        keep: float = 0.0,
-        scale: float = 1.0,
-        given: Tensor | None = None,
-        moved: Tensor | None = None,
-    ) -> None:
+    def __call__(self, x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
         """Gradient of the mean loss of rows ``x`` [batch, ...] with labels ``y`` [batch]: out <- keep out +
         scale gradient. All of the backward pass comes before the first change of ``out``.
-
-        With ``given`` [batch, outputs] and ``moved`` [batch] the first layer sums to given + x @ matrix, and
-        its gradient is that of coefficients: after out <- keep out, the row ``moved[i]`` of its matrix moves
-        by the delta of the batch's row i.
         """
         size = y.shape[0]
         if (passes := self.passes.get(size)) is None:
             passes = self.passes[size] = Passes(self.layers, size, self.scratch)
         inputs = rows = x.flatten(1)
-        bias: Tensor | None
-        for first, bias, matrix, z, h, activate in passes.forward:
-            bias = given if first and given is not None else bias
+        for bias, matrix, z, h, activate in passes.forward:
             if bias is None:
                 torch.mm(rows, matrix, out=z)
             else:
@@ -143,20 +129,11 @@ class Backward:
             chain()
             delta = below
 
-        self._update(passes, inputs, keep, scale / size, moved)
-
-    def _update(self, passes: "Passes", x: Tensor, keep: float, alpha: float, moved: Tensor | None) -> None:
-        for inputs_t, delta, delta_t, into, bias_into in passes.update:
-            if inputs_t is not None:
-                into.addmm_(inputs_t, delta, beta=keep, alpha=alpha)
-            elif moved is None:
-                into.addmm_(x.T, delta, beta=keep, alpha=alpha)
-            else:
-                if keep != 1:
-                    into.mul_(keep)
-                into.index_add_(0, moved, delta, alpha=alpha)
+        alpha = scale / size
+        for rows_t, delta, delta_t, into, bias_into in passes.update:
+            into.addmm_(inputs.T if rows_t is None else rows_t, delta, beta=keep, alpha=alpha)
             if bias_into is not None:
-                bias_into.addmv_(delta_t, passes.buffers.ones, beta=keep, alpha=alpha)
+                bias_into.addmv_(delta_t, buffers.ones, beta=keep, alpha=alpha)
 
 
 class Passes:
@@ -169,13 +146,12 @@ class Passes:
             buffers = scratch[size] = Buffers(layers, size)
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers
-        calls = list(map(_calls, layers, sums, outputs, deltas))
+        calls_of = list(map(calls, layers, sums, outputs, deltas))
         self.forward = [
-            (i == 0, layer.bias, layer.matrix, sums[i], outputs[i], calls[i][0])
-            for i, layer in enumerate(layers)
+            (layer.bias, layer.matrix, sums[i], outputs[i], calls_of[i][0]) for i, layer in enumerate(layers)
         ]
         self.backward = [
-            (outputs[i - 1], layers[i].matrix.T, deltas[i - 1], calls[i - 1][1])
+            (outputs[i - 1], layers[i].matrix.T, deltas[i - 1], calls_of[i - 1][1])
             for i in range(len(layers) - 1, buffers.lowest, -1)
         ]
         self.update = [
@@ -211,7 +187,7 @@ class Buffers:
         self.minus_one = like.new_full((size, 1), -1.0)
 
 
-def _calls(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def calls(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return a layer's activation, and what multiplies ``delta`` by the derivative.
 
     The activation is in place, or from ``z`` to ``h`` where the derivative needs ``z``.

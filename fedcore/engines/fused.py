@@ -2,12 +2,12 @@
 
 Gradients of a client's first layer are combinations of its rows X. So steps on few rows leave that layer's W
 alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are X W + (X X^T) A, and X X^T is
-computed once a run. With a single layer, clients that have as many rows take their steps at once.
+computed once a run. Clients that have as many rows take such steps at once.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import pairwise
 
 from fedcore.base.lazy import Tensor, torch
 from fedcore.engines import Task, Upload, analytic
@@ -15,7 +15,7 @@ from fedcore.engines.train import batches, batches_of, steps_per_pass
 from fedcore.models.dense import Dense
 
 NARROW = 16  # fewer outputs than this are summed faster column by column
-AT_ONCE = 1 << 20  # numbers in X X^T of the clients that take their steps at once
+AT_ONCE = 1 << 19  # numbers that the steps of the clients that train at once go over, as fit into a cache
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,7 @@ class Fused(analytic.Analytic):
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Train the clients one after another; where the model is a single layer, those alike at once."""
-        model = self.problem.model
-        if type(model) is not Dense or len(model.names) > 1:
-            return super().train(tasks)
+        """Train the clients; those with few rows, and as many, at once, others one after another."""
         uploads: dict[int, Upload] = {}
         alike: dict[Hashable, list[tuple[int, Task]]] = {}
         for place, task in enumerate(tasks):
@@ -43,7 +40,7 @@ class Fused(analytic.Analytic):
             steps = *task.rates, *pulls, direction.scale, direction.offset is None
             alike.setdefault((len(task.block), steps), []).append((place, task))
         for group in alike.values():
-            size = max(1, AT_ONCE // len(group[0][1].block) ** 2)
+            size = max(1, AT_ONCE // self._numbers(group[0][1]))
             for start in range(0, len(group), size):
                 places, members = zip(*group[start : start + size], strict=True)
                 uploads |= zip(places, self._by_coefficients(members), strict=True)
@@ -52,7 +49,15 @@ class Fused(analytic.Analytic):
     def _train(self, task: Task) -> Upload:
         if not self._is_plain(task):
             return super()._train(task)
-        return self._by_coefficients([task])[0] if self._spans(task) else self._in_place(task)
+        training, w = task.training, task.job.received.clone()
+        with torch.no_grad():
+            drift = _Drift(task, w, task.direction.offset)
+            step = self.bind(w, w, task.terms)
+            drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
+            for lr, (x, y) in zip(task.rates, drawn, strict=False):
+                step(x, y, *drift.factors(lr))
+                drift.add(lr)
+        return task.upload(w)
 
     def _is_plain(self, task: Task) -> bool:
         """Whether steps are those of SGD, with at most pulls to the start that don't overshoot."""
@@ -68,45 +73,40 @@ class Fused(analytic.Analytic):
         steady = max(task.rates) * (training.weight_decay + sum(term.pull for term in task.terms)) <= 2
         return few and seen and steady and not any(term.feature_loss for term in task.terms)
 
-    def _in_place(self, task: Task) -> Upload:
-        """Take steps that each add a gradient to the parameters."""
-        training, w = task.training, task.job.received.clone()
-        drift = _Drift(task, w, 0)
-        with torch.no_grad():
-            step = self.bind(w, w, task.terms)
-            drawn = batches(task.block, training.batch_size, training.drop_last, task.rng)
-            for lr, (x, y) in zip(task.rates, drawn, strict=False):
-                step(x, y, *drift.factors(lr))
-                drift.add(lr)
-        return task.upload(w)
+    def _numbers(self, task: Task) -> int:
+        """Return how many numbers a client's steps by coefficients go over."""
+        first, *others = self._layers(task.job.received[None])
+        rows = len(task.block)
+        return rows * (rows + first.matrix.shape[2]) + sum(layer.matrix.numel() for layer in others)
 
     def _by_coefficients(self, tasks: Sequence[Task]) -> list[Upload]:
-        """Take alike steps, which move the first layer's coefficients and a single client's other layers.
+        """Take alike steps of all clients, which move their first layers' coefficients and other layers.
 
-        At each step the first layer is kept W + shift O + X^T A, with O the update rule's offset.
+        At each step a first layer is kept W + shift O + X^T A, with O the update rule's offset.
         """
         task, training = tasks[0], tasks[0].training
         with torch.no_grad():
             w = torch.stack([task.job.received for task in tasks])
             x = [task.block.x.flatten(1) for task in tasks]
-            first = self._layers(w)[0]
-            moved = [task.direction.offset for task in tasks if task.direction.offset is not None]
-            offset = torch.stack(moved) if moved else None
-            a = w.new_zeros(len(tasks), len(x[0]), first.matrix.shape[2])
-            step, labels = self._step(tasks, w, a)
-            columns = [labels, self._grams(tasks, x), _sums(first, x)]
+            first, *others = self._layers(w)
+            size = sum(part[0].numel() for part in (first.matrix, first.bias) if part is not None)
+            given = [task.direction.offset for task in tasks if task.direction.offset is not None]
+            offset = torch.stack(given) if given else None
+            one_hot = torch.eye(self.problem.classes).to(w)[torch.cat([task.block.y for task in tasks])]
+            columns = [one_hot, self._grams(tasks, x), _sums(first, x)]
             columns += [] if offset is None else [_sums(self._layers(offset)[0], x)]
 
-            size = sum(part[0].numel() for part in (first.matrix, first.bias) if part is not None)
-            drift = _Drift(task, w[0], size)
+            drift = _Drift(task, w[:, size:], None if offset is None else offset[:, size:])
+            a = w.new_zeros(len(tasks), len(x[0]), first.matrix.shape[2])
+            layers = _Layers(a, first, others)
             streams = [task.rng for task in tasks]
             drawn = batches_of(columns, training.batch_size, training.drop_last, streams)
-            for lr, (rows, wanted, near, given, *offset_sums) in zip(task.rates, drawn, strict=False):
+            for lr, (rows, wanted, near, sums, *offset_sums) in zip(task.rates, drawn, strict=False):
                 if drift.kept != 1:
-                    given.mul_(drift.kept)
+                    sums.mul_(drift.kept)
                 for values in offset_sums:
-                    given.add_(values, alpha=drift.shift)
-                step(near, wanted, *drift.factors(lr), given, rows)
+                    sums.add_(values, alpha=drift.shift)
+                layers.step(near, sums, wanted, rows, *drift.factors(lr))
                 if drift.pull:
                     a.mul_(1 - lr * drift.pull)
                 drift.add(lr)
@@ -119,57 +119,77 @@ class Fused(analytic.Analytic):
                 w[:, :size].add_(offset[:, :size], alpha=drift.shift)
         return [task.upload(row) for task, row in zip(tasks, w, strict=True)]
 
-    def _step(self, tasks: Sequence[Task], w: Tensor, a: Tensor) -> tuple[Callable[..., None], Tensor]:
-        """Return what takes a step, and the labels that it is given, of all rows."""
-        labels = torch.cat([task.block.y for task in tasks])
-        first, *others = self._layers(w[0])
-        if others:
-            coefficients = analytic.Layer(a[0], None, a[0], None, first.activation)
-            return analytic.Backward([coefficients, *others], (), self.scratch), labels
-        return partial(_linear, a), torch.eye(a.shape[2]).to(a).index_select(0, labels)
+    def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
+        """Return the model's layers at ``w`` [clients, d], whose gradients go into ``w``."""
+        model, views = self.problem.model, self.problem.model.trainable.views(w)
+        assert isinstance(model, Dense)
+        return analytic.dense(model, views, views)
 
     def _grams(self, tasks: Sequence[Task], x: Sequence[Tensor]) -> Tensor:
-        """Return X X^T of each client, one below another, plus 1 where the first layer has a bias."""
+        """Return X X^T of the clients, one below another, plus 1 where the first layer has a bias."""
         for task, rows in zip(tasks, x, strict=True):
             if task.job.client not in self.grams:
                 assert isinstance(self.problem.model, Dense)
                 self.grams[task.job.client] = (rows @ rows.T).add_(float(self.problem.model.bias))
         return torch.cat([self.grams[task.job.client] for task in tasks])
 
-    def _layers(self, w: Tensor) -> Sequence[analytic.Layer]:
-        """Return the model's layers at ``w`` [d], whose gradients go into ``w``."""
-        model, views = self.problem.model, self.problem.model.trainable.views(w)
-        assert isinstance(model, Dense)
-        return analytic.dense(model, views, views)
 
+@dataclass(frozen=True)
+class _Layers:
+    """Layers of several clients: coefficients ``a`` [clients, rows, outputs] of the first, and the others."""
 
-def _linear(
-    a: Tensor, near: Tensor, one_hot: Tensor, keep: float, scale: float, given: Tensor, moved: Tensor
-) -> None:
-    """As ``Backward`` without hidden layers: move coefficients ``a`` [clients, rows, classes] of all clients.
+    a: Tensor
+    first: analytic.Layer
+    others: Sequence[analytic.Layer]
 
-    ``one_hot`` [clients batch, classes] stands for labels.
-    """
-    clients, rows, classes = a.shape
-    sums = torch.baddbmm(given.view(clients, -1, classes), near.view(clients, -1, rows), a)
-    delta = torch.softmax(sums, 2).view(-1, classes).sub_(one_hot)
-    if keep != 1:
-        a.mul_(keep)
-    a.view(-1, classes).index_add_(0, moved, delta, alpha=scale * clients / len(delta))
+    def step(
+        self, near: Tensor, sums: Tensor, wanted: Tensor, rows: Tensor, keep: float, scale: float
+    ) -> None:
+        """Set all that is trained to keep times itself + scale times the gradient of each client's mean loss.
+
+        ``near`` [clients batch, rows of a client] are the batches' rows of X X^T, ``sums`` what their first
+        layers sum to without ``a``, ``wanted`` one-hot labels, and ``rows`` their places among all rows.
+        """
+        a, clients = self.a, len(self.a)
+        z = torch.baddbmm(sums.view(clients, -1, a.shape[2]), near.view(clients, -1, a.shape[1]), a)
+        outputs = []
+        for below, layer in pairwise([self.first, *self.others]):
+            analytic.calls(below, z, z, z)[0]()
+            outputs.append(z)
+            z = (
+                z @ layer.matrix
+                if layer.bias is None
+                else torch.baddbmm(layer.bias[:, None], z, layer.matrix)
+            )
+        delta = torch.softmax(z, 2)
+        delta.sub_(wanted.view(delta.shape))
+
+        alpha = scale / delta.shape[1]
+        for layer, below, h in zip(
+            self.others[::-1], [self.first, *self.others][-2::-1], outputs[::-1], strict=True
+        ):
+            lower = torch.bmm(delta, layer.matrix.mT)
+            analytic.calls(below, h, h, lower)[1]()
+            layer.matrix.mT.baddbmm_(delta.mT, h, beta=keep, alpha=alpha)
+            if layer.bias is not None:
+                layer.bias.mul_(keep).add_(delta.sum(1), alpha=alpha)
+            delta = lower
+        if keep != 1:
+            a.mul_(keep)
+        a.view(-1, a.shape[2]).index_add_(0, rows, delta.view(-1, a.shape[2]), alpha=alpha)
 
 
 class _Drift:
     """What steps do to parameters besides their gradients: decay, the pull to the start, the rule's offset.
 
     Without gradients, parameters that started at W would be kept W + shift offset. ``add`` completes a step
-    for those of ``w`` [d] from ``first`` on.
+    for those in ``w``, which still are where they started; ``offset`` is theirs.
     """
 
-    def __init__(self, task: Task, w: Tensor, first: int) -> None:
+    def __init__(self, task: Task, w: Tensor, offset: Tensor | None) -> None:
         self.decay, self.scale = task.training.weight_decay, task.direction.scale
         self.pull = self.scale * sum(term.pull for term in task.terms)
-        self.w, self.start = w[first:], task.job.received[first:]
-        self.offset = None if task.direction.offset is None else task.direction.offset[first:]
+        self.w, self.start, self.offset = w, w.clone() if self.pull else w, offset
         self.kept, self.shift = 1.0, 0.0
 
     def factors(self, lr: float) -> tuple[float, float]:

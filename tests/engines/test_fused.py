@@ -88,11 +88,24 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("steps", [None, [4, 4, 4, 4, 4, 7]], ids=["one pass", "other numbers of steps"])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("way", WAYS)
+LAYERS: dict[str, dict[str, Any]] = {
+    "linear": {"name": "linear"},
+    "no bias": {"name": "linear", "bias": False},
+    "relu": {"name": "mlp", "hidden": [5, 4]},
+    "tanh": {"name": "mlp", "hidden": [4], "activation": "tanh"},
+}
+ALIKE: list[tuple[str, str, list[int] | None]] = [
+    (way, model, None) for way in WAYS for model in ("linear", "relu")
+]
+ALIKE += [
+    (way, model, None) for way in ("a pull and decay", "offsets and decay") for model in ("no bias", "tanh")
+]
+ALIKE += [(way, "relu", [4, 4, 4, 4, 4, 7]) for way in ("plain", "offsets")]
+
+
+@pytest.mark.parametrize(("way", "model", "steps"), ALIKE)
 def test_clients_of_one_size_take_their_steps_at_once(
-    alike: Path, way: str, bias: bool, steps: list[int] | None, monkeypatch: pytest.MonkeyPatch
+    alike: Path, way: str, model: str, steps: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together: list[list[int]] = []
     whole = Fused._by_coefficients
@@ -105,17 +118,18 @@ def test_clients_of_one_size_take_their_steps_at_once(
     algorithm, training = WAYS[way]
     training = {"batch_size": 3} | training
     training |= {"local_steps": steps, "local_epochs": None} if steps else {}
-    model = {"name": "linear", "bias": bias}
-    values = asked(alike, algorithm, **training) | {"model": model, "participation": {"fraction": 1.0}}
+    values = asked(alike, algorithm, **training) | {"participation": {"fraction": 1.0}}
+    values["model"] = LAYERS[model]
     _, state = trained(values)
     assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3, 5], [1, 4]] * 2)[:3]
     _, expected = trained(values | {"engine": "autograd"})
     torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
 
-    monkeypatch.setattr(fused, "AT_ONCE", 130)
+    monkeypatch.setattr(fused, "AT_ONCE", 2)
+    monkeypatch.setattr(Fused, "_numbers", lambda engine, task: 1)
     together.clear()
     _, fewer = trained(values)
-    assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3], [5], [1, 4]])
+    assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3], [5], [1, 4]]), "two at most"
     torch.testing.assert_close(fewer.models, expected.models, rtol=1e-10, atol=1e-12)
 
 
