@@ -152,22 +152,17 @@ class _Layers:
         """
         a, clients = self.a, len(self.a)
         z = torch.baddbmm(sums.view(clients, -1, a.shape[2]), near.view(clients, -1, a.shape[1]), a)
-        outputs = []
-        for below, layer in pairwise([self.first, *self.others]):
+        pairs, outputs = [*pairwise([self.first, *self.others])], []
+        for below, layer in pairs:
             analytic.calls(below, z, z, z)[0]()
             outputs.append(z)
-            z = (
-                z @ layer.matrix
-                if layer.bias is None
-                else torch.baddbmm(layer.bias[:, None], z, layer.matrix)
-            )
+            bias = layer.bias
+            z = z @ layer.matrix if bias is None else torch.baddbmm(bias[:, None], z, layer.matrix)
         delta = torch.softmax(z, 2)
         delta.sub_(wanted.view(delta.shape))
 
         alpha = scale / delta.shape[1]
-        for layer, below, h in zip(
-            self.others[::-1], [self.first, *self.others][-2::-1], outputs[::-1], strict=True
-        ):
+        for (below, layer), h in zip(reversed(pairs), reversed(outputs), strict=True):
             lower = torch.bmm(delta, layer.matrix.mT)
             analytic.calls(below, h, h, lower)[1]()
             layer.matrix.mT.baddbmm_(delta.mT, h, beta=keep, alpha=alpha)
