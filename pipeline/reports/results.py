@@ -160,7 +160,7 @@ class RunFacts:
         if metric not in self.history:
             path = self.root / self.run.folder / HISTORY
             raise DataError(f"{path}: no column '{metric}'; there are {', '.join(self.history.columns)}")
-        return self.history.set_index("round")[metric]
+        return pd.Series(self.history[metric].to_numpy(), pd.Index(self.history["round"]), name=metric)
 
     def table(self, name: str) -> DataFrame:
         """Return a table of numbers that the run kept."""

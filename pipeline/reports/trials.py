@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedcore.base.errors import SpecError, reason
 from fedcore.base.files import digest
 from fedcore.base.lazy import Series, pd
@@ -222,7 +224,8 @@ def curve(facts: RunFacts) -> Series[float]:
 
 def late_mean(measured: Series[float], share: float, until: float = 1.0) -> float:
     """Return the mean over the last ``share`` of the rounds, of the first ``until`` of all; both up to 1."""
-    end = until * measured.index[-1] + ROUNDING
-    before = measured[measured.index <= end]
-    last = before[before.index > (1 - share) * end]
-    return float((last if len(last) else before.iloc[-1:]).mean())
+    rounds, values = measured.index.to_numpy(), measured.to_numpy()
+    end = until * rounds[-1] + ROUNDING
+    before = values[rounds <= end]
+    last = before[rounds[: len(before)] > (1 - share) * end]
+    return float(np.nanmean(last if len(last) else before[-1:]))
