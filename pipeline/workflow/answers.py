@@ -41,7 +41,7 @@ from snakemake_logger_plugin_fedrepro import LogHandler, Words
 
 GO_ON = "The same command continues from the checkpoints."
 WHAT_NOW = f"""fedcore status shows what is done, and why a run failed. {GO_ON}
-A table of the runs that are finished: fedcore partial reports/PAPER/TABLE.csv
+A table of the runs that are finished: fedcore partial reports/FOLDER/TABLE.csv
 [--scale SCALE] [--overlay FILE] [--study FILE]"""
 SITE = PAPERS.parent / "site"
 SHOWN_BY_SITE = (
