@@ -19,7 +19,7 @@ def test_the_description_is_of_the_files_that_are_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_frictionless_reads_every_file_by_its_description() -> None:
     """Standard, types of all columns, sizes and hashes."""
     report = frictionless.validate(str(REFERENCE / PACKAGE))
