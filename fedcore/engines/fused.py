@@ -93,7 +93,7 @@ class Fused(analytic.Analytic):
             given = [task.direction.offset for task in tasks if task.direction.offset is not None]
             offset = torch.stack(given) if given else None
             one_hot = torch.eye(self.problem.classes).to(w)[torch.cat([task.block.y for task in tasks])]
-            columns = [one_hot, self._grams(tasks, x), _sums(first, x)]
+            columns = [one_hot, self._grams(tasks, x, first.bias is not None), _sums(first, x)]
             columns += [] if offset is None else [_sums(self._layers(offset)[0], x)]
 
             drift = _Drift(task, w[:, size:], None if offset is None else offset[:, size:])
@@ -125,12 +125,11 @@ class Fused(analytic.Analytic):
         assert isinstance(model, Dense)
         return analytic.dense(model, views, views)
 
-    def _grams(self, tasks: Sequence[Task], x: Sequence[Tensor]) -> Tensor:
+    def _grams(self, tasks: Sequence[Task], x: Sequence[Tensor], bias: bool) -> Tensor:
         """Return X X^T of the clients, one below another, plus 1 where the first layer has a bias."""
         for task, rows in zip(tasks, x, strict=True):
             if task.job.client not in self.grams:
-                assert isinstance(self.problem.model, Dense)
-                self.grams[task.job.client] = (rows @ rows.T).add_(float(self.problem.model.bias))
+                self.grams[task.job.client] = (rows @ rows.T).add_(float(bias))
         return torch.cat([self.grams[task.job.client] for task in tasks])
 
 
