@@ -30,6 +30,7 @@ ENDING = "Will exit after finishing"  # which Snakemake repeats for each job tha
 STOPPED = "Terminating processes on user request"
 KNOWN = re.compile(r"--keep-incomplete|WorkflowError:\s+At least one job")  # to those who stopped the jobs
 EARLY = 0.02
+COARSE = 2.0  # seconds by which a file system may date a file before the clock's time
 SILENT = "its log says nothing"
 
 
@@ -172,7 +173,7 @@ class LogHandler(LogHandlerBase):
             return
         files = [path for path in about["log"] if path.endswith(".log")]
         of_group = bool(about.get("indent"))
-        since = self.opened if of_group else 0.0
+        since = self.opened - COARSE if of_group else 0.0
         last = next(filter(None, (_last_line(path, since) for path in files)), "")
         done = all(Path(path.partition(" ")[0]).exists() for path in about.get("output", ()))
         if of_group and (done or not last):
