@@ -39,10 +39,12 @@ class Fused(analytic.Analytic):
             direction, pulls = task.direction, [term.pull for term in task.terms]
             steps = *task.rates, *pulls, direction.scale, direction.offset is None
             alike.setdefault((len(task.block), steps), []).append((place, task))
-        for group in alike.values():
+        while alike:
+            group = alike.pop(next(iter(alike)))
             size = max(1, AT_ONCE // self._numbers(group[0][1]))
-            for start in range(0, len(group), size):
-                places, members = zip(*group[start : start + size], strict=True)
+            while group:  # emptied, so that offsets don't outlive their clients' steps
+                places, members = zip(*group[:size], strict=True)
+                del group[:size]
                 uploads |= zip(places, self._by_coefficients(members), strict=True)
         return [uploads[place] for place in sorted(uploads)]
 

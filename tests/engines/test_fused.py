@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,29 @@ def test_clients_of_one_size_take_their_steps_at_once(
     _, fewer = trained(values)
     assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3], [5], [1, 4]]), "two at most"
     torch.testing.assert_close(fewer.models, expected.models, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 1 << 22])
+def test_offsets_are_let_go_once_their_clients_are_trained(
+    alike: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets: list[weakref.ref[torch.Tensor]] = []
+    alive: list[int] = []
+    whole = Fused._by_coefficients
+
+    def watched(engine: Fused, tasks: Sequence[Task]) -> list[Upload]:
+        alive.append(sum(offset() is not None for offset in offsets))
+        offsets.extend(
+            weakref.ref(task.direction.offset) for task in tasks if task.direction.offset is not None
+        )
+        return whole(engine, tasks)
+
+    monkeypatch.setattr(fused, "AT_ONCE", most)
+    monkeypatch.setattr(Fused, "_by_coefficients", watched)
+    trained(asked(alike, {"name": "scaffold"}, rounds=1) | {"participation": {"fraction": 1.0}})
+    assert len(offsets) == 5
+    assert len(alive) == (5 if most == 1 else 2)
+    assert max(alive) <= 1, "the last that was bound"
 
 
 @pytest.mark.parametrize(
