@@ -2,7 +2,7 @@
 
 Gradients of a client's first layer are combinations of its rows X. So steps on few rows leave that layer's W
 alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are X W + (X X^T) A, and X X^T is
-computed once a run. Clients that have as many rows take such steps at once.
+computed once a run. Clients with equal numbers of rows take such steps at once.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -29,7 +29,7 @@ class Fused(analytic.Analytic):
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Train the clients; those with few rows, and as many, at once, others one after another."""
+        """Train at once clients with few rows, equally many, and steps alike; others one after another."""
         uploads: dict[int, Upload] = {}
         alike: dict[Hashable, list[tuple[int, Task]]] = {}
         for place, task in enumerate(tasks):
