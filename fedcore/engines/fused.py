@@ -2,7 +2,7 @@
 
 Gradients of a client's first layer are combinations of its rows X. So steps on few rows leave that layer's W
 alone and move coefficients A [rows, outputs] of W + X^T A. The layer's sums are X W + (X X^T) A, and X X^T is
-computed once a run. Clients that have as many rows take such steps at once.
+computed once a run. Clients with equal numbers of rows take such steps at once.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -29,7 +29,7 @@ class Fused(analytic.Analytic):
     grams: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def train(self, tasks: Iterable[Task]) -> list[Upload]:
-        """Train the clients; those with few rows, and as many, at once, others one after another."""
+        """Train at once clients with few rows, equally many, and steps alike; others one after another."""
         uploads: dict[int, Upload] = {}
         alike: dict[Hashable, list[tuple[int, Task]]] = {}
         for place, task in enumerate(tasks):
@@ -39,10 +39,12 @@ class Fused(analytic.Analytic):
             direction, pulls = task.direction, [term.pull for term in task.terms]
             steps = *task.rates, *pulls, direction.scale, direction.offset is None
             alike.setdefault((len(task.block), steps), []).append((place, task))
-        for group in alike.values():
+        while alike:
+            group = alike.pop(next(iter(alike)))
             size = max(1, AT_ONCE // self._numbers(group[0][1]))
-            for start in range(0, len(group), size):
-                places, members = zip(*group[start : start + size], strict=True)
+            while group:  # emptied, so that offsets don't outlive their clients' steps
+                places, members = zip(*group[:size], strict=True)
+                del group[:size]
                 uploads |= zip(places, self._by_coefficients(members), strict=True)
         return [uploads[place] for place in sorted(uploads)]
 

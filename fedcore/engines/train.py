@@ -49,7 +49,7 @@ def batches_of(
     n = len(columns[0]) // clients
     whole, in_pass = _sizes(n, size, drop_last)
     sizes = [min(whole, in_pass - at) for at in range(0, in_pass, whole or 1)] or [0]
-    starts = torch.arange(0, clients * n, n or 1)[:clients, None]
+    starts = n * torch.arange(clients)[:, None]
     for orders in zip(*(_orders(n, size, drop_last, rng) for rng in streams), strict=True):
         rows = torch.stack([torch.arange(n) if order is None else order for order in orders]) + starts
         index = torch.cat([part.flatten() for part in rows.split_with_sizes(sizes, 1)]).to(columns[0].device)

@@ -44,7 +44,7 @@ def _judged(cell: Cell, plan: Plan, runs: DataFrame, method: str, base: str) -> 
 def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     """Return the settings of each case that a reader may be in, and the report that has its numbers.
 
-    Cases of several conditions have data sets enough for a verdict, and are no case of fewer conditions.
+    Cases of several conditions have data sets enough for a verdict, and fewer runs than with one left out.
     """
     params, settings = plan.params, plan.settings.items()
     shares = {
@@ -62,6 +62,7 @@ def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     conditions["some clients in each round"] = {key for key, share in shares.items() if share < 1}
     conditions[STATELESS] = {*shares}
     cases = {"in general": ([*shares], "board")}
+    ran = {*runs["workload"]}
     several = [*conditions] if runs["keeps"].any() else [name for name in conditions if name != STATELESS]
 
     def of_all(names: Iterable[str]) -> set[str]:
@@ -70,8 +71,8 @@ def _groups(plan: Plan, runs: DataFrame) -> Mapping[str, tuple[list[str], str]]:
     for names in (*((name,) for name in conditions), *combinations(several, 2), *combinations(several, 3)):
         keys = of_all(names)
         datasets = runs.loc[runs["workload"].isin(keys), "dataset"].nunique()
-        fewer = [of_all({*names} - {name}) for name in names if name != STATELESS]
-        if keys and (len(names) == 1 or (datasets >= FEWEST and keys not in fewer)):
+        fewer = [of_all({*names} - {name}) & ran for name in names if name != STATELESS]
+        if keys and (len(names) == 1 or (datasets >= FEWEST and keys & ran not in fewer)):
             reports = [evidence.get(name, "matrix") for name in names]
             cases[", ".join(names)] = ([*keys], max(reports, key=REPORTS.index))
     return cases

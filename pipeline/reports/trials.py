@@ -9,8 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedcore.base.errors import SpecError, reason
 from fedcore.base.files import digest
 from fedcore.base.lazy import Series, pd
@@ -228,4 +226,4 @@ def late_mean(measured: Series[float], share: float, until: float = 1.0) -> floa
     end = until * rounds[-1] + ROUNDING
     before = values[rounds <= end]
     last = before[rounds[: len(before)] > (1 - share) * end]
-    return float(np.nanmean(last if len(last) else before[-1:]))
+    return float(pd.Series(last if len(last) else before[-1:]).mean())

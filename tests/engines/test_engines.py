@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from engine_cases import MODELS, specification
@@ -15,6 +17,7 @@ from fedcore.engines import Batch, BoundTerm, problem
 from fedcore.engines import forward as engines
 from fedcore.engines.analytic import KEPT, Analytic
 from fedcore.engines.autograd import Autograd
+from fedcore.engines.train import Size, batches_of
 from fedcore.execution.metrics import measure
 from fedcore.execution.runner import Settings, prepare, run
 from fedcore.parts import Run, State
@@ -44,6 +47,21 @@ def test_buffers_of_few_batch_sizes_stay_and_give_the_same_bytes(images: Path) -
     for size in [*range(1, KEPT + 4), 1, 2]:
         assert torch.equal(gradient(engine, size), gradient(Analytic(run.problem), size))
     assert len(engine.scratch) == KEPT
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("size", [2, "full"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_batches_of_several_clients_are_those_of_each(n: int, size: Size, drop_last: bool) -> None:
+    columns = [torch.arange(k * n, (k + 1) * n) for k in range(3)]
+    streams = [[np.random.default_rng(seed) for seed in range(3)] for _ in range(2)]
+    together = batches_of([torch.cat(columns)], size, drop_last, streams[0])
+    apart = (
+        batches_of([column], size, drop_last, [rng]) for column, rng in zip(columns, streams[1], strict=True)
+    )
+    for (rows, values), *alone in islice(zip(together, *apart, strict=True), 4):
+        assert torch.equal(rows, values)
+        assert torch.equal(values, torch.cat([own for _, own in alone]))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from engine_cases import specification
 from fedcore.algorithms import AlgorithmOptions, Plugin, recipe
 from fedcore.base import registry
 from fedcore.base.errors import SpecError
-from fedcore.engines import Task, Upload, fused
+from fedcore.engines import BoundTerm, Job, Task, Upload, fused
 from fedcore.engines.fused import Fused
 from fedcore.execution import checkpoint
 from fedcore.execution.result import Result
@@ -88,6 +90,19 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Return what will be the clients of each group that takes its steps at once."""
+    together: list[list[int]] = []
+    whole = Fused._by_coefficients
+
+    def by_coefficients(engine: Fused, tasks: Sequence[Task]) -> list[Upload]:
+        together.append([task.job.client for task in tasks])
+        return whole(engine, tasks)
+
+    monkeypatch.setattr(Fused, "_by_coefficients", by_coefficients)
+    return together
+
+
 LAYERS: dict[str, dict[str, Any]] = {
     "linear": {"name": "linear"},
     "no bias": {"name": "linear", "bias": False},
@@ -107,14 +122,7 @@ ALIKE += [(way, "relu", [4, 4, 4, 4, 4, 7]) for way in ("plain", "offsets")]
 def test_clients_of_one_size_take_their_steps_at_once(
     alike: Path, way: str, model: str, steps: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together: list[list[int]] = []
-    whole = Fused._by_coefficients
-
-    def watched(engine: Fused, tasks: Sequence[Task]) -> list[Upload]:
-        together.append([task.job.client for task in tasks])
-        return whole(engine, tasks)
-
-    monkeypatch.setattr(Fused, "_by_coefficients", watched)
+    together = watched(monkeypatch)
     algorithm, training = WAYS[way]
     training = {"batch_size": 3} | training
     training |= {"local_steps": steps, "local_epochs": None} if steps else {}
@@ -125,12 +133,63 @@ def test_clients_of_one_size_take_their_steps_at_once(
     _, expected = trained(values | {"engine": "autograd"})
     torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
 
-    monkeypatch.setattr(fused, "AT_ONCE", 2)
-    monkeypatch.setattr(Fused, "_numbers", lambda engine, task: 1)
-    together.clear()
-    _, fewer = trained(values)
-    assert together[:3] == ([[0, 3], [1, 4], [5]] if steps else [[0, 3], [5], [1, 4]]), "two at most"
-    torch.testing.assert_close(fewer.models, expected.models, rtol=1e-10, atol=1e-12)
+    outputs = [*values["model"].get("hidden", []), 3]
+    numbers = 8 * (8 + outputs[0]) + sum(a * b for a, b in pairwise(outputs))  # X X^T, A and the other layers
+    for most, groups in ((2 * numbers, [[0, 3], [5]]), (2 * numbers - 1, [[0], [3], [5]])):
+        monkeypatch.setattr(fused, "AT_ONCE", most)
+        together.clear()
+        _, fewer = trained(values)
+        assert [group for group in together if {*group} <= {0, 3, 5}][: len(groups)] == groups
+        torch.testing.assert_close(fewer.models, expected.models, rtol=1e-10, atol=1e-12)
+
+
+class OwnPull(Proximal):
+    """A pull whose weight is the client's number."""
+
+    def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
+        return Proximal(float(job.client)).bind(run, state, job)
+
+
+@pytest.mark.parametrize("algorithm", ["vrl_sgd", "own pulls"])
+def test_clients_with_corrections_of_their_own_take_their_steps_apart(
+    alike: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VRL-SGD has an offset for clients alone that took part before, here 0 and 3 in the second round."""
+    pulls = recipe(objective=(OwnPull(1.0),))
+    plugin = Plugin("own pulls", AlgorithmOptions, lambda options, spec: pulls, "pulls", "this test")
+    monkeypatch.setitem(registry._REGISTERED["algorithm"], "own pulls", plugin)
+    registry.plugins.cache_clear()
+    together = watched(monkeypatch)
+    values = asked(alike, {"name": algorithm}, rounds=2) | {"participation": {"cohorts": [[0, 3], [0, 3, 5]]}}
+    _, state = trained(values)
+    _, expected = trained(values | {"engine": "autograd"})
+    registry.plugins.cache_clear()
+    apart = [[0], [3]] if algorithm == "own pulls" else [[0, 3]]
+    assert together == [*apart, *apart, [5]]
+    torch.testing.assert_close(state.models, expected.models, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 1 << 22])
+def test_offsets_are_let_go_once_their_clients_are_trained(
+    alike: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets: list[weakref.ref[torch.Tensor]] = []
+    alive: list[int] = []
+    whole = Fused._by_coefficients
+
+    def counted(engine: Fused, tasks: Sequence[Task]) -> list[Upload]:
+        alive.append(sum(offset() is not None for offset in offsets))
+        offsets.extend(
+            weakref.ref(task.direction.offset) for task in tasks if task.direction.offset is not None
+        )
+        return whole(engine, tasks)
+
+    monkeypatch.setattr(fused, "AT_ONCE", most)
+    monkeypatch.setattr(Fused, "_by_coefficients", counted)
+    trained(asked(alike, {"name": "scaffold"}, rounds=1) | {"participation": {"fraction": 1.0}})
+    assert len(offsets) == 5
+    assert len(alive) == (5 if most == 1 else 2)
+    assert max(alive) <= 1, "the last that was bound"
 
 
 @pytest.mark.parametrize(

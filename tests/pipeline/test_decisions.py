@@ -193,6 +193,10 @@ def test_conditions_are_joined_where_each_leaves_workloads_out() -> None:
     plan = planned({"benchmark": {"kinds": {"label_and_size": [*OWN, *OTHERS[:4]], "size": [*OTHERS]}}})
     groups = _groups(plan, planted(plan, {"fedprox": 1.0}))
     assert [case for case in groups if ", " in case] == ["skew: label and size, all clients in each round"]
+    runs = planted(plan, {"fedprox": 1.0})
+    whole = groups["all clients in each round"][0]
+    groups = _groups(plan, runs[runs["workload"].isin(whole)])
+    assert not [case for case in groups if ", " in case], "where some take part, nothing is finished"
     groups = _groups(plan, planted(plan, {"scaffold": 1.0}))
     assert [case for case in groups if ", " in case] == [
         "skew: label and size, all clients in each round",

@@ -108,6 +108,13 @@ def test_a_late_mean_may_end_early() -> None:
     assert late_mean(pd.Series([50.0]), 0.2) == 50.0, "a diverged run"
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_late_mean_without_a_measurement_is_no_number_and_no_warning() -> None:
+    """A loss may overflow where the model stays finite, so that the run doesn't count as diverged."""
+    assert np.isnan(late_mean(pd.Series([50.0, np.nan, np.nan]), 0.5))
+    assert late_mean(pd.Series([50.0, np.nan, 70.0]), 0.9) == 70.0
+
+
 def test_one_data_set_may_carry_a_method() -> None:
     answer, frame = said("sensitivity", of_sets)
     rows = {label: [cell.mean for cell in cells] for label, cells in answer.rows}
