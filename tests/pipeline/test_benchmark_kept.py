@@ -34,7 +34,9 @@ OWN_COHORTS = {"radfed", "radfed_a", "radfed_m", "radfed_p", "fl_hc", "twin", "h
 OWN_ROUNDS = {"fedasync", "radfed", "radfed_a", "radfed_i", "radfed_m", "radfed_p"}
 MORE_ROWS = {"mime", "radfed_i", "dealt"}
 KEPT = HOME / "reports/reference"
-PAGE = (HOME / "docs/benchmark.md").read_text(encoding="utf-8")
+PAGE, PROTOCOL = (
+    (HOME / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("benchmark", "benchmark-protocol")
+)
 
 
 @cache
@@ -109,7 +111,7 @@ def test_a_kept_board_is_of_the_frozen_protocol_and_a_sound_budget(name: str) ->
 
 def listed() -> dict[str, list[str]]:
     """Return the page's table by workload: rows, and those of them that other sets have."""
-    lines = re.findall(r"^\| `(w\d\d_\w+)` \| (.+) \|$", PAGE, re.MULTILINE)
+    lines = re.findall(r"^\| `(w\d\d_\w+)` \| (.+) \|$", PROTOCOL, re.MULTILINE)
     return {workload: cells.replace(",", "").split(" | ") for workload, cells in lines}
 
 
