@@ -72,10 +72,11 @@ def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     demands: dict[str, Demand] = {}
     kept = []
     for path in sorted(KEPT.rglob(RUNS)):
-        for line in read_runs(path).to_dict("records"):
-            run = runs_by_hash.get(line["spec_sha256"])
-            all_rounds = run and int(line["rounds"]) == run.spec["training"]["rounds"]
-            if run and all_rounds and line["status"] == "completed" and line["device"] == "cpu":
+        lines = read_runs(path)
+        for line in lines[lines["spec_sha256"].isin(runs_by_hash)].to_dict("records"):
+            run = runs_by_hash[line["spec_sha256"]]
+            all_rounds = int(line["rounds"]) == run.spec["training"]["rounds"]
+            if all_rounds and line["status"] == "completed" and line["device"] == "cpu":
                 if run.group not in demands:
                     demands[run.group] = demand(run.spec, run.recipe)
                 sitting = f"{line['commit']} {line['finished'][:13]}"
