@@ -37,7 +37,7 @@ from fedcore.parts import State
 from fedcore.parts.steps import make_task
 from fedcore.spec import parse
 
-ENGINES = ("autograd", "analytic", "fused")
+ENGINES = ("autograd", "analytic", "fused", "compiled")
 SIZE = 1024
 
 

@@ -213,7 +213,7 @@ class Spec(Options):
     seed: NonNegativeInt = 0
     repetition: NonNegativeInt = omit_default(0)
     dtype: Literal["float32", "float64"] = "float32"
-    engine: Literal["auto", "autograd", "analytic", "stacked", "fused"] = "auto"
+    engine: Literal["auto", "autograd", "analytic", "stacked", "fused", "compiled"] = "auto"
     precision: Precision = "fp32"
     variant: Literal["paper", "released"] = "paper"
 

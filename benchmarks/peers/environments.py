@@ -16,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".benchmarks" / "peers"
-OWN = OURS, FUSED = "fedcore", "fedcore-fused"
+OURS = "fedcore"
+ENGINES = {f"{OURS}-{engine}": engine for engine in ("fused", "compiled")}
+OWN = OURS, *ENGINES
 
 
 class NotInstalled(Exception):
@@ -61,7 +63,8 @@ PEERS = (
     Peer("fedjax", "fedjax", ("fedjax==0.0.17", "jax==0.10.2", "jaxlib==0.10.2"), torch=False),
 )
 BY_NAME = {peer.name: peer for peer in PEERS}
-TITLES = {peer.name: peer.title for peer in PEERS} | {OURS: "fedcore", FUSED: "fedcore, fused"}
+TITLES = {peer.name: peer.title for peer in PEERS} | {OURS: OURS}
+TITLES |= {side: f"{OURS}, {engine}" for side, engine in ENGINES.items()}
 
 
 def interpreter(name: str) -> Path:

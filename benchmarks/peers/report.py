@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from correctness import said  # noqa: E402
-from environments import FUSED, OURS, OWN, ROOT, TITLES  # noqa: E402
+from environments import ENGINES, OURS, OWN, ROOT, TITLES  # noqa: E402
 from figures import target  # noqa: E402
 from workloads import CLIENTS, GRID, ON_A_GPU, WORKLOADS, Workload  # noqa: E402
 
@@ -39,7 +39,8 @@ def ratios(results: Mapping[str, Any], works: Sequence[Workload] = WORKLOADS) ->
     ]
     for work in works:
         by_side = results["workloads"].get(work.name, {})
-        for side, engine in ((OURS, ""), (FUSED, ", `engine: fused`")):
+        for side in OWN:
+            engine = f", `engine: {ENGINES[side]}`" if side in ENGINES else ""
             reached = target({name: values["round"] for name, values in by_side.items()}, side, work.faster)
             if reached:
                 ours, other = by_side[side]["round"], by_side[reached.fastest]["round"]

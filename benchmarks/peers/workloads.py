@@ -36,7 +36,7 @@ class Workload:
         rounds, quick_rounds: measured rounds of one repetition.
         vocabulary: number of tokens where a row is tokens.
         device: `cpu`, or `cuda`, which has two sides alone: fedcore and the fastest peer with PyTorch.
-        fused: whether fedcore's engine of that name, which differs from its usual one, is a side of its own.
+        engine: one of fedcore's, of another rounding than its usual one, that is a side of its own.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Workload:
     classes: int = 10
     lr: float = 0.05
     vocabulary: int | None = None
-    fused: bool = False
+    engine: str = ""
     spread: float = 0.0
     clients: int = CLIENTS
     cohort: int = CLIENTS
@@ -87,7 +87,7 @@ WORKLOADS = (
         faster=2.2,
         rounds=20,
         quick_rounds=10,
-        fused=True,
+        engine="fused",
     ),
     Workload(
         "cnn",
@@ -100,6 +100,7 @@ WORKLOADS = (
         faster=1.7,
         rounds=4,
         quick_rounds=2,
+        engine="compiled",
     ),
     Workload(
         "rff",
@@ -112,7 +113,7 @@ WORKLOADS = (
         faster=3.5,
         rounds=20,
         quick_rounds=10,
-        fused=True,
+        engine="fused",
     ),
     Workload(
         "lstm",
@@ -127,6 +128,7 @@ WORKLOADS = (
         rounds=4,
         quick_rounds=2,
         vocabulary=400,
+        engine="compiled",
     ),
 )
 ON_A_GPU = (

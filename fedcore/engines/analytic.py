@@ -20,6 +20,8 @@ from fedcore.models.rff import RffLinear
 from fedcore.spec import Spec
 
 Terms = Sequence[Callable[[Tensor, Batch], Tensor]]
+Back = Callable[[Tensor, float, float], dict[str, Tensor]]
+Below = Callable[[Tensor], tuple[Tensor, Back]]
 Scratch = dict[int, Any]
 BY_COLUMNS = 16
 KEPT = 16  # batch sizes whose buffers stay
@@ -49,7 +51,7 @@ class Analytic(Autograd):
         p = {**views, **self.problem.buffers}
         on_features = [term.gradient for term in terms if term.feature_loss]
         if type(model) is Cnn:
-            return cnn_gradient(p, into, on_features)
+            return behind(partial(convolutions, p), ("fc1", "fc2"), p, into, on_features)
         return Backward(LAYERS[type(model)](model, p, into), on_features, self.scratch)
 
 
@@ -140,10 +142,7 @@ class Passes:
     """Tensors and calls of one batch size, layer by layer: on the way up, down, and to the parameters."""
 
     def __init__(self, layers: Sequence[Layer], size: int, scratch: Scratch) -> None:
-        if (buffers := scratch.get(size)) is None:
-            if len(scratch) >= KEPT:
-                del scratch[next(iter(scratch))]
-            buffers = scratch[size] = Buffers(layers, size)
+        buffers = kept(scratch, size, lambda: Buffers(layers, size))
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers
         calls_of = list(map(calls, layers, sums, outputs, deltas))
@@ -159,6 +158,15 @@ class Passes:
             for i, layer in enumerate(layers)
             if layer.into is not None
         ]
+
+
+def kept(scratch: Scratch, size: int, make: Callable[[], Any]) -> Any:
+    """Return the buffers of a batch size, of which a few are kept."""
+    if size not in scratch:
+        if len(scratch) >= KEPT:
+            del scratch[next(iter(scratch))]
+        scratch[size] = make()
+    return scratch[size]
 
 
 class Buffers:
@@ -202,33 +210,57 @@ def calls(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> tuple[Callable[[
     return lambda: None, lambda: None
 
 
-def cnn_gradient(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
-    """Return the CNN's gradient: out <- keep out + scale gradient, written after the backward pass."""
-    last, unpooled = torch.channels_last, torch.ops.aten.max_pool2d_with_indices_backward
-    dense = p["fc1.weight"], p["fc2.weight"]
+def behind(below: Below, head: Sequence[str], p: Parameters, out: Parameters, terms: Terms) -> Gradient:
+    """Return the gradient of dense ReLU layers and a linear one, which ``head`` names, behind ``below``.
+
+    ``below`` maps inputs to what feeds the head [batch, ...], and returns the way back: from the gradient of
+    the loss's sum there, ``keep`` and scale / batch to gradients by name, without those that it put itself.
+    All of the backward pass through a layer comes before the first change of its ``out``.
+    """
 
     def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:
         size = len(y)
-        kernels = [p[f"{name}.weight"].to(memory_format=last) for name in CONVOLUTIONS]
-        images = [x.to(memory_format=last)]
-        pooled = []
-        for name, kernel in zip(CONVOLUTIONS, kernels, strict=True):
-            sums = torch.conv2d(images[-1], kernel, p[f"{name}.bias"], padding=2)
-            maxima, where = torch.ops.aten.max_pool2d_with_indices(sums, POOL)
-            pooled.append((sums, where))
-            images.append(maxima.relu_())
-        flat = images[-1].flatten(1)
-        phi = torch.addmm(p["fc1.bias"], flat, dense[0].T).relu_()
-        scores = torch.addmm(p["fc2.bias"], phi, dense[1].T)
+        rows, back = below(x)
+        fed = [rows.flatten(1)]
+        for name in head[:-1]:
+            fed.append(torch.addmm(p[f"{name}.bias"], fed[-1], p[f"{name}.weight"].T).relu_())
+        scores = torch.addmm(p[f"{head[-1]}.bias"], fed[-1], p[f"{head[-1]}.weight"].T)
 
-        top = torch.softmax(scores, 1)
-        top.scatter_add_(1, y[:, None], top.new_full((size, 1), -1.0))
-        middle = top @ dense[1]
-        for term in terms:
-            middle.add_(term(phi, Batch(x, phi.new_full((size,), 1 / size))), alpha=size)
-        middle = torch.ops.aten.threshold_backward(middle, phi, 0)
-        delta = (middle @ dense[0]).view_as(images[-1]).contiguous(memory_format=last)
-        gradients = {"fc1.bias": middle.sum(0), "fc2.bias": top.sum(0)}
+        delta = torch.softmax(scores, 1)
+        delta.scatter_add_(1, y[:, None], delta.new_full((size, 1), -1.0))
+        deltas, gradients, on_features = [], {}, terms
+        for name, phi in zip(reversed(head), reversed(fed), strict=True):
+            deltas.append(delta)
+            gradients[f"{name}.bias"] = delta.sum(0)
+            delta = delta @ p[f"{name}.weight"]
+            for term in on_features:
+                delta.add_(term(phi, Batch(x, phi.new_full((size,), 1 / size))), alpha=size)
+            on_features = ()
+            if phi is not fed[0]:
+                delta = torch.ops.aten.threshold_backward(delta, phi, 0)
+        alpha = scale / size
+        gradients |= back(delta.view_as(rows), keep, alpha)
+        put(list(gradients.values()), [out[name] for name in gradients], keep, alpha)
+        for name, delta, phi in zip(head, reversed(deltas), fed, strict=True):
+            out[f"{name}.weight"].addmm_(delta.T, phi, beta=keep, alpha=alpha)
+
+    return gradient
+
+
+def convolutions(p: Parameters, x: Tensor) -> tuple[Tensor, Back]:
+    """Convolve, pool and rectify images twice."""
+    last, unpooled = torch.channels_last, torch.ops.aten.max_pool2d_with_indices_backward
+    kernels = [p[f"{name}.weight"].to(memory_format=last) for name in CONVOLUTIONS]
+    images, pooled = [x.to(memory_format=last)], []
+    for name, kernel in zip(CONVOLUTIONS, kernels, strict=True):
+        sums = torch.conv2d(images[-1], kernel, p[f"{name}.bias"], padding=2)
+        maxima, where = torch.ops.aten.max_pool2d_with_indices(sums, POOL)
+        pooled.append((sums, where))
+        images.append(maxima.relu_())
+
+    def back(delta: Tensor, keep: float, alpha: float) -> dict[str, Tensor]:
+        gradients: dict[str, Tensor] = {}
+        delta = delta.contiguous(memory_format=last)
         for i in (1, 0):
             sums, where = pooled[i]
             delta = torch.ops.aten.threshold_backward(delta, images[i + 1], 0)
@@ -238,10 +270,6 @@ def cnn_gradient(p: Parameters, out: Parameters, terms: Terms) -> Gradient:
                 delta, images[i], kernels[i], [sums.shape[1]], ONE, PADDING, ONE, False, [0, 0], 1, mask
             )
             gradients |= zip((f"{CONVOLUTIONS[i]}.weight", f"{CONVOLUTIONS[i]}.bias"), pair, strict=True)
+        return gradients
 
-        alpha = scale / size
-        put(list(gradients.values()), [out[name] for name in gradients], keep, alpha)
-        for name, delta, rows in (("fc1", middle, flat), ("fc2", top, phi)):
-            out[f"{name}.weight"].addmm_(delta.T, rows, beta=keep, alpha=alpha)
-
-    return gradient
+    return images[-1], back

@@ -249,8 +249,8 @@ class CommonParams(Section):
     """Numbers that models are made of."""
     precision: Precision = "fp32"
     """Arithmetic of forward and backward passes."""
-    engine: Literal["auto", "autograd", "analytic", "stacked", "fused"] = "auto"
-    """What runs local steps; all agree within floating-point tolerance. `auto` never takes `fused`."""
+    engine: Literal["auto", "autograd", "analytic", "stacked", "fused", "compiled"] = "auto"
+    """What runs local steps; all agree within floating-point tolerance. `auto` never takes the last two."""
     evaluation: EvaluationParams = EvaluationParams()
     """When and how the model is measured; unset: every round, everything in fp32, no clients."""
 

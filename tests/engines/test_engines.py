@@ -121,7 +121,7 @@ SEQUENCES = {
 
 @pytest.mark.parametrize("engine", ["analytic", "stacked", "fused"])
 def test_an_engine_that_cannot_says_who_can(engine: str) -> None:
-    expected = f"engine: '{engine}' does not support the model 'lstm'; autograd can"
+    expected = f"engine: '{engine}' does not support the model 'lstm'; autograd, compiled can"
     with pytest.raises(SpecError, match=expected) as caught:
         prepare(parse({**SEQUENCES, "engine": engine}), Settings(device="cpu"))
     one_line(caught.value)
@@ -136,7 +136,7 @@ def test_reduced_precision_has_no_gradients_by_hand(images: Path) -> None:
 def test_rates_by_step_are_not_stacked(images: Path) -> None:
     training = {"rounds": 1, "batch_size": 7, "lr": 0.1, "lr_schedule": {"name": "inverse_time"}}
     with pytest.raises(
-        SpecError, match="a learning rate that decays by steps; autograd, analytic, fused can"
+        SpecError, match="a learning rate that decays by steps; autograd, analytic, fused, compiled can"
     ):
         made(images, "tanh", engine="stacked", training=training)
 

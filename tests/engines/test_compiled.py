@@ -1,0 +1,224 @@
+"""The compiled engine: gradients of the CNN and the LSTM against differentiation in double precision."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine_cases import specification
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedcore.base.errors import MissingPackage
+from fedcore.engines import Batch, BoundTerm, compiled, kernels
+from fedcore.engines.analytic import KEPT
+from fedcore.engines.autograd import Autograd
+from fedcore.engines.compiled import Compiled
+from fedcore.engines.problem import Block, Problem
+from fedcore.execution.result import Result
+from fedcore.execution.runner import Settings, prepare, run
+from fedcore.models import Model
+from fedcore.models.cnn import Cnn
+from fedcore.models.lstm import Lstm
+from fedcore.spec import parse
+
+CLASSES = 3
+SEQUENCES: dict[str, Any] = {
+    "data": {"name": "sent140", "edition": "demo", "users": 10},
+    "partition": {"name": "natural"},
+    "model": {"name": "lstm", "hidden": 8},
+    "algorithm": {"name": "fedavg"},
+    "training": {"rounds": 3, "batch_size": 10, "lr": 0.1},
+}
+
+
+def problem(model: Model, x: torch.Tensor, rng: np.random.Generator) -> Problem:
+    """A problem of rows x with parameters, and fixed arrays, drawn at random."""
+    arrays = {name: rng.normal(size=value.shape) / 3 for name, value in model.initial(rng).items()}
+    w = model.trainable.flatten(arrays, torch.float32)
+    fixed = {
+        name: torch.as_tensor(a).float() for name, a in arrays.items() if name not in model.trainable.shapes
+    }
+    block = Block(x, torch.from_numpy(rng.integers(0, CLASSES, len(x))))
+    return Problem(model, fixed, w, (block,), block, block, None, CLASSES)
+
+
+def in_double(it: Problem) -> Problem:
+    block = it.train if it.train.x.dtype == torch.int64 else replace(it.train, x=it.train.x.double())
+    fixed = {name: values.double() for name, values in it.buffers.items()}
+    return replace(it, buffers=fixed, start=it.start.double(), train=block)
+
+
+def gradient(engine: Autograd, terms: list[BoundTerm], keep: float = 0.0, scale: float = 1.0) -> torch.Tensor:
+    """keep w + scale gradient, put into w itself."""
+    w, block = engine.problem.start.clone(), engine.problem.train
+    with torch.no_grad():
+        engine.bind(w, w, terms)(block.x, block.y, keep, scale)
+    return w.double()
+
+
+def agree(it: Problem, terms: list[BoundTerm] | None = None, keep: float = 0.0, scale: float = 1.0) -> None:
+    found = gradient(Compiled(it), terms or [], keep, scale)
+    expected = gradient(Autograd(in_double(it)), terms or [], keep, scale)
+    for name, values in it.model.trainable.views(expected).items():
+        error = (it.model.trainable.views(found)[name] - values).norm() / values.norm().clamp(min=1e-3)
+        assert error <= 1e-4, (name, float(error))
+
+
+def towards_one(phi: torch.Tensor, batch: Batch) -> torch.Tensor:
+    return (batch.weights @ phi - 1).pow(4).sum()
+
+
+TERM = BoundTerm(feature_loss=towards_one)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(4, 21), st.integers(4, 21)),
+    channels=st.tuples(st.integers(1, 6), st.integers(1, 20)),
+    rows=st.integers(1, 10),
+    terms=st.sampled_from([[], [TERM]]),
+    keep=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 99),
+)
+def test_gradients_of_the_cnn(
+    shape: tuple[int, int, int],
+    channels: tuple[int, int],
+    rows: int,
+    terms: list[BoundTerm],
+    keep: float,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=(rows, *shape))).float()
+    agree(problem(Cnn(shape, CLASSES, channels, 5), x, rng), terms, keep, -0.3)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    hidden=st.integers(1, 20),
+    layers=st.integers(1, 3),
+    dense=st.sampled_from([None, 4]),
+    fixed=st.booleans(),
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 7)),
+    terms=st.sampled_from([[], [TERM]]),
+    keep=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 99),
+)
+def test_gradients_of_the_lstm(
+    hidden: int,
+    layers: int,
+    dense: int | None,
+    fixed: bool,
+    shape: tuple[int, int],
+    terms: list[BoundTerm],
+    keep: float,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(11, 5)).astype(np.float32) if fixed else None
+    model = Lstm(11, CLASSES, 5, hidden, layers, vectors, dense)
+    agree(problem(model, torch.from_numpy(rng.integers(0, 11, shape)), rng), terms, keep, -0.3)
+
+
+def test_gates_that_are_shut_or_open_stay_numbers() -> None:
+    rng = np.random.default_rng(0)
+    it = problem(Lstm(11, CLASSES, 5, 6, 2), torch.from_numpy(rng.integers(0, 11, (4, 5))), rng)
+    for factor in (30.0, 3e3, 3e20):
+        found = gradient(Compiled(replace(it, start=it.start * factor)), [])
+        assert torch.isfinite(found).all()
+
+
+@pytest.mark.parametrize("where", [(0, 0, 0, 0), (4, 1, 7, 6)])
+def test_what_is_not_a_number_stays_none(where: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(5, 2, 8, 8))).float()
+    x[where] = float("nan")
+    it = problem(Cnn((2, 8, 8), CLASSES, (3, 4), 5), x, rng)
+    found, expected = gradient(Compiled(it), []), gradient(Autograd(it), [])
+    assert torch.isnan(found).sum() >= torch.isnan(expected).sum() > 0
+
+
+def test_batches_give_the_same_bytes_whatever_came_before(images: Path) -> None:
+    it = prepare(parse(wanted(images, "fedavg")), Settings(device="cpu"))[0].problem
+    engine, block = Compiled(it), it.train
+
+    def at(engine: Compiled, size: int) -> torch.Tensor:
+        out = torch.empty_like(it.start)
+        with torch.no_grad():
+            engine.bind(it.start, out, [])(block.x[:size], block.y[:size])
+        return out
+
+    for size in [*range(1, KEPT + 4), 1, 2]:
+        assert torch.equal(at(engine, size), at(Compiled(it), size))
+    assert len(engine.scratch) == KEPT
+
+
+def wanted(folder: Path, algorithm: str) -> dict[str, Any]:
+    values = specification(folder, algorithm, "cnn", dtype="float32", engine="compiled")
+    return {**values, "training": {**values["training"], "rounds": 4}}
+
+
+def distance(found: Result, expected: Result) -> float:
+    pairs = [(found.parameters[name], values) for name, values in expected.parameters.items()]
+    return float(max(np.abs(a - b).max() for a, b in pairs) / max(np.abs(b).max() for _, b in pairs))
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "moon", "rfedavg", "mime", "fedprox"])
+def test_runs_of_the_cnn_agree(images: Path, algorithm: str) -> None:
+    spec = wanted(images, algorithm)
+    result = run(spec)
+    assert result.timing["engine"] == "compiled"
+    assert distance(result, run({**spec, "engine": "autograd"})) <= 1e-3
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "rfedavg", "moon"])
+@pytest.mark.parametrize("model", [{}, {"layers": 1, "dense": 5}])
+def test_runs_of_the_lstm_agree(algorithm: str, model: dict[str, Any]) -> None:
+    spec = {**SEQUENCES, "algorithm": {"name": algorithm}, "model": {**SEQUENCES["model"], **model}}
+    result, again = (run({**spec, "engine": "compiled"}) for _ in range(2))
+    assert distance(result, run({**spec, "engine": "autograd"})) <= 1e-3
+    assert distance(result, again) == 0
+
+
+def test_without_numba_one_line_says_what_to_install(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(
+        MissingPackage, match=r"^engine 'compiled': needs the package numba; install fedrepro"
+    ):
+        prepare(parse(wanted(images, "fedavg")), Settings(device="cpu"))
+    spec = specification(images, "fedavg", "relu", engine="compiled")
+    assert run(spec).timing["engine"] == "compiled"
+
+
+def test_the_product_is_scipys_where_pytorch_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise OSError(name)
+
+    own = kernels.product()
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    other = kernels.product()
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    a, b = (np.asfortranarray(rng.normal(size=(3, 3)), dtype=np.float32) for _ in range(2))
+    n, one, zero = ctypes.byref(ctypes.c_int(3)), *(ctypes.byref(ctypes.c_float(v)) for v in (1, 0))
+    for address in {own, other}:
+        c = np.zeros((3, 3), np.float32, order="F")
+        x, y, z = (ctypes.c_void_p(values.ctypes.data) for values in (a, b, c))
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(address)(
+            b"N", b"N", n, n, n, one, x, n, y, n, zero, z, n
+        )
+        np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+def test_products_of_tiles_are_convolutions() -> None:
+    a, g, b = compiled.winograd()
+    x, w = torch.randn(8, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+    expected = torch.stack([(x[i : i + 5] * w).sum() for i in range(4)])
+    torch.testing.assert_close(a.T @ ((g @ w) * (b @ x)), expected)
