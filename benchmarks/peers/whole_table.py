@@ -44,6 +44,7 @@ def batch(folder: Path, rounds: int) -> list[dict[str, Any]]:
     common = {
         "data": {"name": "npz", "path": str(folder)},
         "model": {**GRID.model, "init": str(folder / "start.npz")},
+        "engine": GRID.engine,
         "participation": {"fraction": FRACTION},
         "evaluation": {"train_every": 0},
         "training": {

@@ -178,6 +178,7 @@ GRID = Workload(
     faster=12.0,
     rounds=10,
     quick_rounds=5,
+    engine="compiled",
 )
 BY_NAME = {workload.name: workload for workload in (*WORKLOADS, *ON_A_GPU, GRID)}
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fedcore.base.errors import MissingPackage
+from fedcore.base.errors import MissingPackage, reason
 
 
 class Lazy(ModuleType):
@@ -35,8 +35,10 @@ def optional(package: str, what: str, advice: str) -> Any:
     """Return a package that is not always installed; raise MissingPackage with who needs it, and advice."""
     try:
         return import_module(package)
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(f"{what}: needs the package {package.split('.')[0]}; {advice}") from None
+    except ImportError as error:
+        raise MissingPackage(f"{what}: {package} can't be imported ({reason(error)}); {advice}") from error
 
 
 if TYPE_CHECKING:

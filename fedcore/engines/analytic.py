@@ -24,7 +24,7 @@ Back = Callable[[Tensor, float, float], dict[str, Tensor]]
 Below = Callable[[Tensor], tuple[Tensor, Back]]
 Scratch = dict[int, Any]
 BY_COLUMNS = 16
-KEPT = 16  # batch sizes whose buffers stay
+KEPT, KEPT_ROWS = 16, 1024  # batch sizes whose buffers stay, and rows in all of them
 CONVOLUTIONS = ("conv1", "conv2")
 POOL, PADDING, ONE = [2, 2], [2, 2], [1, 1]
 
@@ -51,7 +51,7 @@ class Analytic(Autograd):
         p = {**views, **self.problem.buffers}
         on_features = [term.gradient for term in terms if term.feature_loss]
         if type(model) is Cnn:
-            return behind(partial(convolutions, p), ("fc1", "fc2"), p, into, on_features)
+            return dense_head(partial(convolutions, p), ("fc1", "fc2"), p, into, on_features)
         return Backward(LAYERS[type(model)](model, p, into), on_features, self.scratch)
 
 
@@ -142,7 +142,7 @@ class Passes:
     """Tensors and calls of one batch size, layer by layer: on the way up, down, and to the parameters."""
 
     def __init__(self, layers: Sequence[Layer], size: int, scratch: Scratch) -> None:
-        buffers = kept(scratch, size, lambda: Buffers(layers, size))
+        buffers = buffers_of(scratch, size, lambda: Buffers(layers, size))
         sums, outputs, deltas = buffers.sums, buffers.outputs, buffers.deltas
         self.buffers = buffers
         calls_of = list(map(calls, layers, sums, outputs, deltas))
@@ -160,10 +160,10 @@ class Passes:
         ]
 
 
-def kept(scratch: Scratch, size: int, make: Callable[[], Any]) -> Any:
-    """Return the buffers of a batch size, of which a few are kept."""
+def buffers_of(scratch: Scratch, size: int, make: Callable[[], Any]) -> Any:
+    """Return the buffers of a batch size, of which a few are kept, for few rows together."""
     if size not in scratch:
-        if len(scratch) >= KEPT:
+        while scratch and (len(scratch) >= KEPT or sum(scratch) + size > KEPT_ROWS):
             del scratch[next(iter(scratch))]
         scratch[size] = make()
     return scratch[size]
@@ -210,12 +210,12 @@ def calls(layer: Layer, z: Tensor, h: Tensor, delta: Tensor) -> tuple[Callable[[
     return lambda: None, lambda: None
 
 
-def behind(below: Below, head: Sequence[str], p: Parameters, out: Parameters, terms: Terms) -> Gradient:
+def dense_head(below: Below, head: Sequence[str], p: Parameters, out: Parameters, terms: Terms) -> Gradient:
     """Return the gradient of dense ReLU layers and a linear one, which ``head`` names, behind ``below``.
 
     ``below`` maps inputs to what feeds the head [batch, ...], and returns the way back: from the gradient of
-    the loss's sum there, ``keep`` and scale / batch to gradients by name, without those that it put itself.
-    All of the backward pass through a layer comes before the first change of its ``out``.
+    the loss's sum there, ``keep`` and scale / batch to gradients by name. It leaves out those that it has
+    already written to ``out``. A layer's ``out`` changes only after its part of the backward pass.
     """
 
     def gradient(x: Tensor, y: Tensor, keep: float = 0.0, scale: float = 1.0) -> None:

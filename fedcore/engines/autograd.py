@@ -22,6 +22,11 @@ class Autograd:
     precision: str = "fp32"
     name: str = "autograd"
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions, by name, of packages that its results depend on, besides PyTorch and NumPy."""
+        return {}
+
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
         model = self.problem.model

@@ -24,7 +24,7 @@ def select_engine(spec: Spec, problem: Problem) -> Autograd:
     """Return the engine that the specification names; SpecError where it does not support the run.
 
     ``auto`` is ``stacked`` on a GPU and ``analytic`` on a CPU where they support the run, else ``autograd``;
-    never ``fused``, whose rounding differs, so that a specification keeps its bytes.
+    never ``fused`` or ``compiled``, whose rounding differs, so that a specification keeps its bytes.
     """
     fast = ("stacked", "analytic") if problem.start.device.type == "cuda" else ("analytic",)
     names: tuple[str, ...] = (*fast, "autograd") if spec.engine == "auto" else (spec.engine,)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, optional, torch
 from fedcore.engines import BoundTerm, Gradient, analytic
-from fedcore.engines.analytic import Back, Scratch, behind, kept
+from fedcore.engines.analytic import Back, Scratch, buffers_of, dense_head
 from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
 from fedcore.models import Parameters
@@ -43,6 +43,12 @@ class Compiled(Fused):
         """Raise MissingPackage where numba is needed and not installed."""
         if isinstance(self.problem.model, Cnn | Lstm):
             optional("numba", "engine 'compiled'", ADVICE)
+            compile_for(type(self.problem.model))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """That of numba where it compiled the model's loops."""
+        return {"numba": version("numba")} if isinstance(self.problem.model, Cnn | Lstm) else {}
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
         """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
@@ -53,25 +59,25 @@ class Compiled(Fused):
         p = {**model.trainable.views(w), **self.problem.buffers}
         on_features = [term.gradient for term in terms if term.feature_loss]
         if isinstance(model, Cnn):
-            return behind(partial(images, p, self.scratch), ("fc1", "fc2"), p, into, on_features)
+            return dense_head(partial(images, p, self.scratch), ("fc1", "fc2"), p, into, on_features)
         head = ("dense", "fc") if model.dense else ("fc",)
-        return behind(partial(sequences, model, p, into, self.scratch), head, p, into, on_features)
+        return dense_head(partial(sequences, model, p, into, self.scratch), head, p, into, on_features)
 
 
 def images(p: Parameters, scratch: Scratch, x: Tensor) -> tuple[Tensor, Back]:
     """Convolve, pool and rectify images twice, the second time by products of tiles."""
     k, (first, second) = kernels(), (p["conv1.weight"], p["conv2.weight"])
-    s = kept(scratch, len(x), lambda: image_buffers(x, len(first), len(second)))
-    around = torch.kron(*[winograd()[1].to(x)] * 2)
+    s = buffers_of(scratch, len(x), lambda: image_buffers(x, len(first), len(second)))
+    x, around = x.contiguous(), kernel_entries().to(x)
     entries = (around @ second.permute(2, 3, 1, 0).reshape(25, -1)).view(-1, len(first), len(second))
     s.second_turned[:] = entries.mT
     given = first.flatten(1).T.contiguous(), p["conv1.bias"], entries, p["conv2.bias"]
     out = x.new_empty(len(x), len(second), x.shape[2] // 4, x.shape[3] // 4)
-    k.images_forward(x.numpy(), k.Convolutions(*map(_array, given)), s, out.numpy())
+    k.images_forward(_array(x), k.Convolutions(*map(_array, given)), s, _array(out))
 
     def back(delta: Tensor, keep: float, alpha: float) -> dict[str, Tensor]:
         into = [torch.zeros_like(values) for values in given]
-        k.images_backward(x.numpy(), delta.numpy(), s, k.Convolutions(*map(_array, into)))
+        k.images_backward(_array(x), _array(delta), s, k.Convolutions(*map(_array, into)))
         kernel = (around.T @ into[2].flatten(1)).view(5, 5, len(first), len(second)).permute(3, 2, 0, 1)
         into[0], into[2] = into[0].T.reshape(first.shape), kernel
         return dict(zip(("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias"), into, strict=True))
@@ -124,14 +130,21 @@ def winograd() -> tuple[Tensor, Tensor, Tensor]:
     return a, g / scale, b * scale
 
 
+@cache
+def kernel_entries() -> Tensor:
+    """Return what maps a kernel's 25 weights w to the 64 entries G w G^T."""
+    _, g, _ = winograd()
+    return torch.kron(g, g)
+
+
 def sequences(
     model: Lstm, p: Parameters, out: Parameters, scratch: Scratch, x: Tensor
 ) -> tuple[Tensor, Back]:
     """Run tokens [batch, steps] through the embedding and all layers, to the last outputs [batch, hidden]."""
     k, tokens, (batch, steps) = kernels(), x.T.flatten(), x.shape
     embedding = p["embedding.weight"]
-    widths = [embedding.shape[1], *[model.hidden] * (model.layers - 1)]
-    cells = kept(
+    widths = [0 if model.vectors is not None else model.width, *[model.hidden] * (model.layers - 1)]
+    cells = buffers_of(
         scratch, batch, lambda: [cell_buffers(embedding, steps, batch, n, model.hidden) for n in widths]
     )
     fed, layers = [embedding.index_select(0, tokens).numpy()], []
@@ -162,7 +175,7 @@ def sequences(
 
 
 def cell_buffers(like: Tensor, steps: int, batch: int, width: int, hidden: int) -> Any:
-    """Return what a layer needs for so many sequences, and inputs of such a width."""
+    """Return what a layer needs for so many sequences, and gradients in inputs of such a width."""
     shapes = {
         "turned": (hidden, 4 * hidden),
         "gates": (steps, batch, 4 * hidden),
@@ -180,10 +193,28 @@ def cell_names(depth: int) -> list[str]:
     return [f"lstm.{part}_l{depth}" for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 
 
+@cache
+def compile_for(model: type[Cnn | Lstm]) -> None:
+    """Have numba compile what a model needs, or load it, for a row, while no other process does."""
+    with kernels().alone():
+        if model is Cnn:
+            layout = Cnn((1, 4, 4), 1, (1, 1), 1).trainable
+            p = layout.views(torch.zeros(layout.size))
+            rows, back = images(p, {}, torch.zeros(1, 1, 4, 4))
+        else:
+            cells = Lstm(1, 1, 1, 1, 1)
+            p = cells.trainable.views(torch.zeros(cells.trainable.size))
+            rows, back = sequences(cells, p, p, {}, torch.zeros(1, 1, dtype=torch.int64))
+        back(rows, 0.0, 1.0)
+
+
 def kernels() -> Any:
-    """Return the module of what numba compiles."""
-    return import_module("fedcore.engines.kernels")
+    """Return the module of what numba compiles, which needs numba when it is imported."""
+    from fedcore.engines import kernels  # noqa: PLC0415
+
+    return kernels
 
 
 def _array(values: Tensor) -> NDArray[Any]:
+    assert values.is_contiguous()
     return values.numpy()

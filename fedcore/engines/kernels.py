@@ -1,11 +1,14 @@
 """What numba compiles for the engine ``compiled``: two convolutions with pooling, and a layer of LSTM cells.
 
 A batch goes through all loops in one call; the matrix products are BLAS's. Arrays are C-contiguous. numba
-keeps compiled code beside this file or in the user's cache until this file changes; so all of it stands here.
+keeps what it compiled in ``FOLDER``, or the user's cache, until this file changes; so all of it stands here.
 """
 
 import ctypes
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import llvmlite.binding
@@ -15,49 +18,71 @@ from numba.core.types import ExternalFunction, intp, void
 from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 
+from fedcore.base.lazy import filelock, torch
+
 F = TypeVar("F", bound=Callable[..., Any])
 Numbers = NDArray[np.float32]
 Places = NDArray[np.int8]
 
-KERNEL, TILE, SIDE = 5, 4, 8  # pixels across: a kernel, a tile of outputs, and the inputs that it depends on
+TILE, SIDE = 4, 8  # pixels across a tile of outputs of a 5x5 kernel, and the inputs that it depends on
 GROUP = 4  # images whose tiles are multiplied at once, so that they stay in the processor's cache
 BLOCK = 256  # numbers of a tile's entries that are combined at once
 NO_PLACE = 4  # of a maximum that is not positive, so that nothing flows back
+FOLDER = Path(__file__).parent / "__pycache__" / llvmlite.binding.get_host_cpu_name()
 ARGUMENTS = 13
+TRANSPOSED, PLAIN = ord("T"), ord("N")
 
 
-def product() -> int:
-    """Return the address of BLAS's ``sgemm``: PyTorch's where its library shows it, else SciPy's."""
+def sgemm_address() -> int:
+    """Return the address of BLAS's ``sgemm``: of the one that PyTorch uses, or else of SciPy's."""
     try:
-        function = ctypes.CDLL("libtorch_cpu.so").sgemm_
+        function = ctypes.CDLL(torch._C.__file__).sgemm_
     except (OSError, AttributeError):
         return int(get_cython_function_address("scipy.linalg.cython_blas", "sgemm"))
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def compiled(function: F) -> F:
+def jit(function: F) -> F:
     """Compile a function for the types of its first call; sums keep their order, so bytes repeat."""
-    return cast("F", numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz"})(function))
+    compile = partial(numba.njit, error_model="numpy", fastmath={"contract", "nsz"})
+    config: Any = numba.config
+    given = config.CACHE_DIR
+    try:
+        config.CACHE_DIR = given or str(FOLDER)
+        return cast("F", compile(cache=True)(function))
+    except RuntimeError:  # there is no folder that compiled code can be kept in
+        return cast("F", compile()(function))
+    finally:
+        config.CACHE_DIR = given
 
 
-llvmlite.binding.add_symbol("fedcore_sgemm", product())
+def alone() -> AbstractContextManager[Any]:
+    """Wait until no other process compiles, where ``FOLDER`` can be written."""
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        return filelock.FileLock(FOLDER / ".lock", mode=0o666)
+    except OSError:
+        return nullcontext()
+
+
+llvmlite.binding.add_symbol("fedcore_sgemm", sgemm_address())
 sgemm: Any = ExternalFunction("fedcore_sgemm", void(*[intp] * ARGUMENTS))
 
 
-@compiled
+@jit
 def multiply(
-    a: Numbers, b: Numbers, c: Numbers, turn_a: bool, turn_b: bool, alpha: float, beta: float
+    a: Numbers, b: Numbers, c: Numbers, transpose_a: bool, transpose_b: bool, alpha: float, beta: float
 ) -> None:
-    """Set C <- alpha A B + beta C, with A transposed first if ``turn_a`` says so, and B if ``turn_b``."""
-    inner = a.shape[0] if turn_a else a.shape[1]
+    """Set C <- alpha A B + beta C, with A or B transposed first if so told."""
+    inner = a.shape[0] if transpose_a else a.shape[1]
     sizes = np.array([c.shape[1], c.shape[0], inner, b.shape[1], a.shape[1], c.shape[1]], dtype=np.int32)
-    turns = np.array([84 if turn_b else 78, 84 if turn_a else 78], dtype=np.int32)  # "T" or "N"
-    factors = np.array([alpha, beta], dtype=np.float32)
-    n, t, f = sizes.ctypes.data, turns.ctypes.data, factors.ctypes.data
+    form_a, form_b = TRANSPOSED if transpose_a else PLAIN, TRANSPOSED if transpose_b else PLAIN
+    forms, factors = np.array([form_b, form_a], dtype=np.uint8), np.array([alpha, beta], dtype=np.float32)
+    n, t, f = sizes.ctypes.data, forms.ctypes.data, factors.ctypes.data
     x, y, z = a.ctypes.data, b.ctypes.data, c.ctypes.data
     # BLAS counts by columns, so it computes C^T = B^T A^T.
-    sgemm(t, t + 4, n, n + 4, n + 8, f, y, n + 12, x, n + 16, f + 4, z, n + 20)
-    sizes[0], turns[0], factors[0] = 0, 0, 0  # numba frees an array after its last use
+    sgemm(t, t + 1, n, n + 4, n + 8, f, y, n + 12, x, n + 16, f + 4, z, n + 20)
+    sizes[0], forms[0], factors[0] = 0, 0, 0  # numba frees an array after its last use
 
 
 class Convolutions(NamedTuple):
@@ -96,98 +121,76 @@ class Images(NamedTuple):
     back: Numbers  # [64, tiles, first]
 
 
-@compiled
+@jit
 def combine(
-    m: Numbers,
-    x: Numbers,
-    first: int,
-    step: int,
-    at: int,
-    y: Numbers,
-    into: int,
-    stride: int,
-    to: int,
-    n: int,
+    m: Numbers, x: Numbers, first: int, step: int, at: int, y: Numbers, into: int, leap: int, to: int, n: int
 ) -> None:
-    """Set y[into + o stride, to:to+n] = sum_i m[o, i] x[first + i step, at:at+n] for m [outputs, 8]."""
+    """Set y[into + o leap, to:to+n] = sum_i m[o, i] x[first + i step, at:at+n] for m [outputs, 4 or 8]."""
     x0, x1 = x[first, at : at + n], x[first + step, at : at + n]
     x2, x3 = x[first + 2 * step, at : at + n], x[first + 3 * step, at : at + n]
-    x4, x5 = x[first + 4 * step, at : at + n], x[first + 5 * step, at : at + n]
-    x6, x7 = x[first + 6 * step, at : at + n], x[first + 7 * step, at : at + n]
     for o in range(m.shape[0]):
-        row = y[into + o * stride, to : to + n]
-        m0, m1, m2, m3, m4, m5, m6, m7 = (
-            m[o, 0],
-            m[o, 1],
-            m[o, 2],
-            m[o, 3],
-            m[o, 4],
-            m[o, 5],
-            m[o, 6],
-            m[o, 7],
-        )
+        row, m0, m1, m2, m3 = y[into + o * leap, to : to + n], m[o, 0], m[o, 1], m[o, 2], m[o, 3]
+        if m.shape[1] == TILE:
+            for k in range(n):
+                row[k] = (m0 * x0[k] + m1 * x1[k]) + (m2 * x2[k] + m3 * x3[k])
+            continue
+        x4, x5 = x[first + 4 * step, at : at + n], x[first + 5 * step, at : at + n]
+        x6, x7 = x[first + 6 * step, at : at + n], x[first + 7 * step, at : at + n]
+        m4, m5, m6, m7 = m[o, 4], m[o, 5], m[o, 6], m[o, 7]
         for k in range(n):
             low = (m0 * x0[k] + m1 * x1[k]) + (m2 * x2[k] + m3 * x3[k])
             row[k] = low + ((m4 * x4[k] + m5 * x5[k]) + (m6 * x6[k] + m7 * x7[k]))
 
 
-@compiled
-def combine_four(
-    m: Numbers,
-    x: Numbers,
-    first: int,
-    step: int,
-    at: int,
-    y: Numbers,
-    into: int,
-    stride: int,
-    to: int,
-    n: int,
-) -> None:
-    """Do the same for m [outputs, 4]."""
-    x0, x1 = x[first, at : at + n], x[first + step, at : at + n]
-    x2, x3 = x[first + 2 * step, at : at + n], x[first + 3 * step, at : at + n]
-    for o in range(m.shape[0]):
-        row = y[into + o * stride, to : to + n]
-        m0, m1, m2, m3 = m[o, 0], m[o, 1], m[o, 2], m[o, 3]
-        for k in range(n):
-            row[k] = (m0 * x0[k] + m1 * x1[k]) + (m2 * x2[k] + m3 * x3[k])
+@jit
+def around(m: Numbers, x: Numbers, y: Numbers, tiles: int, half: Numbers) -> None:
+    """Set y <- m x m^T for the square matrix of entries of each tile; ``y`` may be ``x``."""
+    outer, inner = m.shape
+    length = tiles * x.shape[2]
+    entries, results = x.reshape(len(x), -1), y.reshape(len(y), -1)
+    for at in range(0, length, BLOCK):
+        n = min(BLOCK, length - at)
+        for j in range(inner):
+            combine(m, entries, j, inner, at, half, j, inner, 0, n)
+        for i in range(outer):
+            combine(m, half, inner * i, 1, 0, results, outer * i, 1, at, n)
 
 
-@compiled
-def later(candidate: Any, largest: Any) -> bool:
-    """Return whether a later number takes the largest one's place, as one does that is none."""
+@jit
+def replaces(candidate: Any, largest: Any) -> bool:
+    """Return whether a candidate replaces the largest number so far: it is larger, or not a number."""
     return bool(candidate > largest or candidate != candidate)
 
 
-@compiled
-def pool(a: Numbers, b: Numbers, c: Numbers, d: Numbers, bias: Numbers, out: Numbers, places: Places) -> None:
-    """Set ``out`` to the ReLU of the largest of four plus a bias, ``places`` to which of them it is."""
+@jit
+def pool(x: Numbers, at: int, right: int, down: int, bias: Numbers, out: Numbers, places: Places) -> None:
+    """Set ``out`` to the ReLU of the largest of four pixels plus a bias, ``places`` to which of them it is.
+
+    The four are rows of ``x`` [pixels, channels]: that at ``at``, and those ``right`` and ``down`` from it.
+    """
+    a, b, c, d = x[at], x[at + right], x[at + down], x[at + down + right]
     for k in range(len(bias)):
         largest, place = a[k], np.int32(0)
-        place, largest = (np.int32(1), b[k]) if later(b[k], largest) else (place, largest)
-        place, largest = (np.int32(2), c[k]) if later(c[k], largest) else (place, largest)
-        place, largest = (np.int32(3), d[k]) if later(d[k], largest) else (place, largest)
+        place, largest = (np.int32(1), b[k]) if replaces(b[k], largest) else (place, largest)
+        place, largest = (np.int32(2), c[k]) if replaces(c[k], largest) else (place, largest)
+        place, largest = (np.int32(3), d[k]) if replaces(d[k], largest) else (place, largest)
         value = largest + bias[k]
         places[k] = np.int32(NO_PLACE) if value <= 0 else place
         out[k] = np.float32(0) if value <= 0 else value
 
 
-@compiled
-def unpool(places: Places, place: int, delta: Numbers, out: Numbers) -> None:
-    """Set ``out`` to what flows back to one of four places."""
+@jit
+def unpool(x: Numbers, at: int, right: int, down: int, bias: Numbers, delta: Numbers, places: Places) -> None:
+    """Set the four pixels to what flows back to them from ``delta``, and add it to the bias's gradient."""
+    for place in range(4):
+        row = x[at + place // 2 * down + place % 2 * right]
+        for k in range(len(delta)):
+            row[k] = delta[k] if np.int32(places[k]) == np.int32(place) else np.float32(0)
     for k in range(len(delta)):
-        out[k] = delta[k] if np.int32(places[k]) == np.int32(place) else np.float32(0)
+        bias[k] += delta[k] if np.int32(places[k]) != np.int32(NO_PLACE) else np.float32(0)
 
 
-@compiled
-def add_passing(places: Places, delta: Numbers, out: Numbers) -> None:
-    """Add what flows back to any place, which is the gradient of the bias."""
-    for k in range(len(out)):
-        out[k] += delta[k] if np.int32(places[k]) != np.int32(NO_PLACE) else np.float32(0)
-
-
-@compiled
+@jit
 def unfold(image: Numbers, padded: Numbers, unfolded: Numbers) -> None:
     """Write what each weight of a kernel meets at each pixel of an image [depth, height, width]."""
     depth, height, width = image.shape
@@ -204,7 +207,7 @@ def unfold(image: Numbers, padded: Numbers, unfolded: Numbers) -> None:
                 row[x] = source[x]
 
 
-@compiled
+@jit
 def first_layer(image: Numbers, w: Convolutions, s: Images, places: Places) -> None:
     """Convolve an image with the first kernel, pool, and put the result on the board."""
     unfold(image, s.padded, s.unfolded)
@@ -214,12 +217,10 @@ def first_layer(image: Numbers, w: Convolutions, s: Images, places: Places) -> N
     for y in range(height):
         for x in range(width):
             at = 2 * (y * across + x)
-            under = at + across
-            sums, cell = s.sums, s.board[y + 2, x + 2]
-            pool(sums[at], sums[at + 1], sums[under], sums[under + 1], w.first_bias, cell, places[y, x])
+            pool(s.sums, at, 1, across, w.first_bias, s.board[y + 2, x + 2], places[y, x])
 
 
-@compiled
+@jit
 def to_tiles(s: Images, tiles: Numbers, image: int) -> None:
     """Write the entries B^T x B of all tiles of the board, as those of an image of a group."""
     high, wide, channels = s.board.shape
@@ -235,46 +236,7 @@ def to_tiles(s: Images, tiles: Numbers, image: int) -> None:
                 combine(s.b, lines, start, 1, 0, entries, SIDE * i, 1, tile * channels, channels)
 
 
-@compiled
-def from_tiles(s: Images, tiles: int) -> None:
-    """Set outputs <- A^T mixed A for all tiles of a group."""
-    mixed, outputs = s.mixed.reshape(SIDE * SIDE, -1), s.outputs.reshape(TILE * TILE, -1)
-    length = tiles * s.mixed.shape[2]
-    for at in range(0, length, BLOCK):
-        n = min(BLOCK, length - at)
-        for j in range(SIDE):
-            combine(s.a_turned, mixed, j, SIDE, at, s.half, j, SIDE, 0, n)
-        for i in range(TILE):
-            combine(s.a_turned, s.half, SIDE * i, 1, 0, outputs, TILE * i, 1, at, n)
-
-
-@compiled
-def to_mixed(s: Images, tiles: int) -> None:
-    """Set mixed <- A outputs A^T for all tiles of a group: the way back of ``from_tiles``."""
-    mixed, outputs = s.mixed.reshape(SIDE * SIDE, -1), s.outputs.reshape(TILE * TILE, -1)
-    length = tiles * s.mixed.shape[2]
-    for at in range(0, length, BLOCK):
-        n = min(BLOCK, length - at)
-        for i in range(TILE):
-            combine_four(s.a, outputs, TILE * i, 1, at, s.half, SIDE * i, 1, 0, n)
-        for j in range(SIDE):
-            combine_four(s.a, s.half, j, SIDE, 0, mixed, j, SIDE, at, n)
-
-
-@compiled
-def to_inputs(s: Images, tiles: int) -> None:
-    """Set back <- B back B^T for all tiles of a group, in place: the way back of ``to_tiles``."""
-    back = s.back.reshape(SIDE * SIDE, -1)
-    length = tiles * s.back.shape[2]
-    for at in range(0, length, BLOCK):
-        n = min(BLOCK, length - at)
-        for j in range(SIDE):
-            combine(s.b_turned, back, j, SIDE, at, s.half, j, SIDE, 0, n)
-        for i in range(SIDE):
-            combine(s.b_turned, s.half, SIDE * i, 1, 0, back, SIDE * i, 1, at, n)
-
-
-@compiled
+@jit
 def pooled_pixels(s: Images, out: Numbers, low: int, quarter: int, put: bool) -> None:
     """Copy a quarter of each tile's pooled pixels to ``out`` [images, second, y, x], or back; 0 outside."""
     high, wide, _ = s.board.shape
@@ -291,9 +253,16 @@ def pooled_pixels(s: Images, out: Numbers, low: int, quarter: int, put: bool) ->
                 cell[k] = out[image, k, y, x] if inside else np.float32(0)
 
 
-@compiled
+@jit
+def corner(quarter: int, s: Images) -> int:
+    """Return where a quarter of the first tile begins among all pixels of a group's outputs."""
+    return int((2 * TILE * (quarter // 2) + 2 * (quarter % 2)) * s.outputs.shape[1])
+
+
+@jit
 def images_forward(x: Numbers, w: Convolutions, s: Images, out: Numbers) -> None:
     """Convolve, pool and rectify ``x`` [images, depth, y, x] twice, to ``out`` [images, second, y, x]."""
+    pixels, right = s.outputs.reshape(-1, s.outputs.shape[2]), s.outputs.shape[1]
     s.board[:] = np.float32(0)
     for group in range(len(s.tiles)):
         low, tiles = GROUP * group, s.tiles[group]
@@ -304,17 +273,15 @@ def images_forward(x: Numbers, w: Convolutions, s: Images, out: Numbers) -> None
             to_tiles(s, tiles, image)
         for entry in range(SIDE * SIDE):
             multiply(tiles[entry, :count], w.second[entry], s.mixed[entry, :count], False, False, 1.0, 0.0)
-        from_tiles(s, count)
+        around(s.a_turned, s.mixed, s.outputs, count, s.half)
         for quarter in range(4):
-            at = 2 * TILE * (quarter // 2) + 2 * (quarter % 2)
             for tile in range(count):
-                a, b = s.outputs[at, tile], s.outputs[at + 1, tile]
-                c, d = s.outputs[at + TILE, tile], s.outputs[at + TILE + 1, tile]
-                pool(a, b, c, d, w.second_bias, s.pooled[tile], s.second_places[group, quarter, tile])
+                at, places = corner(quarter, s) + tile, s.second_places[group, quarter, tile]
+                pool(pixels, at, right, TILE * right, w.second_bias, s.pooled[tile], places)
             pooled_pixels(s, out, low, quarter, True)
 
 
-@compiled
+@jit
 def fold(s: Images, image: int) -> None:
     """Sum what flows back to the pixels of an image of a group onto the board."""
     high, wide, channels = s.board.shape
@@ -330,25 +297,23 @@ def fold(s: Images, image: int) -> None:
                     cell[k] += flowing[k]
 
 
-@compiled
+@jit
 def first_layer_back(image: Numbers, s: Images, places: Places, into: Convolutions) -> None:
     """Add an image's gradients of the first kernel and of its bias, from those on the board."""
     height, width, _ = places.shape
     across = image.shape[2]
     for y in range(height):
         for x in range(width):
-            delta, where = s.board[y + 2, x + 2], places[y, x]
             at = 2 * (y * across + x)
-            for place in range(4):
-                unpool(where, place, delta, s.sums[at + place // 2 * across + place % 2])
-            add_passing(where, delta, into.first_bias)
+            unpool(s.sums, at, 1, across, into.first_bias, s.board[y + 2, x + 2], places[y, x])
     unfold(image, s.padded, s.unfolded)
     multiply(s.unfolded, s.sums, into.first, False, False, 1.0, 1.0)
 
 
-@compiled
+@jit
 def images_backward(x: Numbers, delta: Numbers, s: Images, into: Convolutions) -> None:
     """Add to ``into`` the gradients after ``images_forward``, from ``delta`` in the shape of its ``out``."""
+    pixels, right = s.outputs.reshape(-1, s.outputs.shape[2]), s.outputs.shape[1]
     s.sums[:] = np.float32(0)
     for group in range(len(s.tiles)):
         low, tiles = GROUP * group, s.tiles[group]
@@ -356,18 +321,15 @@ def images_backward(x: Numbers, delta: Numbers, s: Images, into: Convolutions) -
         count = images * (tiles.shape[1] // GROUP)
         for quarter in range(4):
             pooled_pixels(s, delta, low, quarter, False)
-            at = 2 * TILE * (quarter // 2) + 2 * (quarter % 2)
             for tile in range(count):
-                where, cell = s.second_places[group, quarter, tile], s.pooled[tile]
-                for place in range(4):
-                    unpool(where, place, cell, s.outputs[at + place // 2 * TILE + place % 2, tile])
-                add_passing(where, cell, into.second_bias)
-        to_mixed(s, count)
+                at, places = corner(quarter, s) + tile, s.second_places[group, quarter, tile]
+                unpool(pixels, at, right, TILE * right, into.second_bias, s.pooled[tile], places)
+        around(s.a, s.outputs, s.mixed, count, s.half)
         for entry in range(SIDE * SIDE):
             mixed = s.mixed[entry, :count]
             multiply(tiles[entry, :count], mixed, into.second[entry], True, False, 1.0, 1.0)
             multiply(mixed, s.second_turned[entry], s.back[entry, :count], False, False, 1.0, 0.0)
-        to_inputs(s, count)
+        around(s.b_turned, s.back, s.back, count, s.half)
         for image in range(images):
             fold(s, image)
             first_layer_back(x[low + image], s, s.places[low + image], into)
@@ -392,10 +354,10 @@ class Cells(NamedTuple):
     tanhs: Numbers  # [steps, batch, hidden], of the later states
     outputs: Numbers  # [steps + 1, batch, hidden], from zero
     flowing: Numbers  # [batch, hidden]: the gradient in the present state
-    below: Numbers  # [steps, batch, width]: that in the layer's inputs
+    below: Numbers  # [steps, batch, width]: that in the layer's inputs, or empty where it is not wanted
 
 
-@compiled
+@jit
 def sigmoid(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)) with 2^y, y = -x / log 2, by a polynomial: up to a relative 1e-6."""
     one, power = np.float32(1), x * np.float32(-1.442695)
@@ -412,12 +374,19 @@ def sigmoid(x: Any) -> Any:
     return one / (one + value * exponent.view(np.float32))
 
 
-@compiled
+@jit
+def hyperbolic(x: Any) -> Any:
+    """Return tanh x, of small numbers by its series, up to a relative 1e-6."""
+    one, square = np.float32(1), x * x
+    small = x * (one - square * (np.float32(1 / 3) - square * np.float32(2 / 15)))
+    return small if square < np.float32(0.01) else np.float32(2) * sigmoid(np.float32(2) * x) - one
+
+
+@jit
 def cells_forward(
     gates: Numbers, bias: Numbers, before: Numbers, state: Numbers, tanh: Numbers, output: Numbers
 ) -> None:
     """Take a step: ``gates`` to values; the state [batch, hidden] from that before, its tanh, the output."""
-    one, two = np.float32(1), np.float32(2)
     batch, hidden = state.shape
     for row in range(batch):
         sums, c0, c, t, h = gates[row], before[row], state[row], tanh[row], output[row]
@@ -426,14 +395,14 @@ def cells_forward(
         for k in range(hidden):
             i[k] = sigmoid(i[k] + bias[k])
             f[k] = sigmoid(f[k] + bias[hidden + k])
-            g[k] = two * sigmoid(two * (g[k] + bias[2 * hidden + k])) - one
+            g[k] = hyperbolic(g[k] + bias[2 * hidden + k])
             o[k] = sigmoid(o[k] + bias[3 * hidden + k])
             c[k] = f[k] * c0[k] + i[k] * g[k]
-            t[k] = two * sigmoid(two * c[k]) - one
+            t[k] = hyperbolic(c[k])
             h[k] = o[k] * t[k]
 
 
-@compiled
+@jit
 def cells_back(
     gates: Numbers, bias: Numbers, before: Numbers, tanh: Numbers, delta: Numbers, flowing: Numbers
 ) -> None:
@@ -458,7 +427,7 @@ def cells_back(
             bias[k] += values[k]
 
 
-@compiled
+@jit
 def lstm_forward(x: Numbers, w: Gates, s: Cells) -> None:
     """Run a layer over inputs ``x`` [steps batch, width]."""
     steps, batch, _ = s.tanhs.shape
@@ -471,7 +440,7 @@ def lstm_forward(x: Numbers, w: Gates, s: Cells) -> None:
         cells_forward(s.gates[step], w.bias, before, state, s.tanhs[step], s.outputs[step + 1])
 
 
-@compiled
+@jit
 def lstm_backward(
     x: Numbers, w: Gates, delta: Numbers, s: Cells, into: Gates, keep: float, scale: float
 ) -> None:
@@ -487,7 +456,8 @@ def lstm_backward(
         cells_back(s.gates[step], into.bias, s.states[step], s.tanhs[step], delta[step], s.flowing)
     gates = s.gates.reshape(steps * batch, -1)
     earlier = s.outputs[:steps].reshape(steps * batch, hidden)
-    below = s.below.reshape(steps * batch, -1)
-    multiply(gates, w.weights, below, False, False, 1.0, 0.0)
+    if s.below.size:
+        below = s.below.reshape(steps * batch, s.below.shape[2])
+        multiply(gates, w.weights, below, False, False, 1.0, 0.0)
     multiply(gates, earlier, into.recurrent, True, False, scale, keep)
     multiply(gates, x, into.weights, True, False, scale, keep)

@@ -120,6 +120,7 @@ def timing_of(run: Run, seconds: float, rounds: list[float]) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        **run.engine.versions,
         "fedcore": __version__,
         "commit": commit(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -15,9 +17,9 @@ from engine_cases import specification
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcore.base.errors import MissingPackage
+from fedcore.base.errors import MissingPackage, SpecError
 from fedcore.engines import Batch, BoundTerm, compiled, kernels
-from fedcore.engines.analytic import KEPT
+from fedcore.engines.analytic import KEPT, KEPT_ROWS, buffers_of
 from fedcore.engines.autograd import Autograd
 from fedcore.engines.compiled import Compiled
 from fedcore.engines.problem import Block, Problem
@@ -27,6 +29,7 @@ from fedcore.models import Model
 from fedcore.models.cnn import Cnn
 from fedcore.models.lstm import Lstm
 from fedcore.spec import parse
+from pipeline.catalogue import codehash
 
 CLASSES = 3
 SEQUENCES: dict[str, Any] = {
@@ -63,11 +66,17 @@ def gradient(engine: Autograd, terms: list[BoundTerm], keep: float = 0.0, scale:
     return w.double()
 
 
-def agree(it: Problem, terms: list[BoundTerm] | None = None, keep: float = 0.0, scale: float = 1.0) -> None:
+def agree(
+    it: Problem,
+    terms: list[BoundTerm] | None = None,
+    keep: float = 0.0,
+    scale: float = 1.0,
+    least: float = 1e-3,
+) -> None:
     found = gradient(Compiled(it), terms or [], keep, scale)
     expected = gradient(Autograd(in_double(it)), terms or [], keep, scale)
     for name, values in it.model.trainable.views(expected).items():
-        error = (it.model.trainable.views(found)[name] - values).norm() / values.norm().clamp(min=1e-3)
+        error = (it.model.trainable.views(found)[name] - values).norm() / values.norm().clamp(min=least)
         assert error <= 1e-4, (name, float(error))
 
 
@@ -135,6 +144,30 @@ def test_gates_that_are_shut_or_open_stay_numbers() -> None:
         assert torch.isfinite(found).all()
 
 
+@pytest.mark.parametrize("factor", [1e-2, 1e-4])
+def test_small_numbers_keep_their_digits(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    it = problem(Lstm(11, CLASSES, 5, 6, 2), torch.from_numpy(rng.integers(0, 11, (4, 5))), rng)
+    agree(replace(it, start=it.start * factor), least=0.0)
+
+
+def test_a_gate_that_is_no_number_spoils_what_it_reaches() -> None:
+    rng = np.random.default_rng(0)
+    it = problem(Lstm(11, CLASSES, 5, 6, 2), torch.from_numpy(rng.integers(0, 11, (4, 5))), rng)
+    it.start[60] = float("nan")
+    found, expected = gradient(Compiled(it), []), gradient(Autograd(it), [])
+    assert torch.equal(torch.isnan(found), torch.isnan(expected))
+    assert torch.isnan(found).any()
+
+
+def test_images_of_any_layout_are_the_same() -> None:
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(5, 2, 8, 8))).float()
+    it = problem(Cnn((2, 8, 8), CLASSES, (3, 4), 5), x, rng)
+    turned = replace(it.train, x=x.to(memory_format=torch.channels_last))
+    assert torch.equal(gradient(Compiled(replace(it, train=turned)), []), gradient(Compiled(it), []))
+
+
 @pytest.mark.parametrize("where", [(0, 0, 0, 0), (4, 1, 7, 6)])
 def test_what_is_not_a_number_stays_none(where: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
@@ -160,6 +193,13 @@ def test_batches_give_the_same_bytes_whatever_came_before(images: Path) -> None:
     assert len(engine.scratch) == KEPT
 
 
+def test_buffers_of_many_rows_are_not_kept_together() -> None:
+    scratch: dict[int, Any] = {}
+    for size in (KEPT_ROWS // 2, 7, KEPT_ROWS // 2, KEPT_ROWS - 3, KEPT_ROWS + 5):
+        assert buffers_of(scratch, size, partial(int, size)) == size
+        assert sum(scratch) <= KEPT_ROWS or list(scratch) == [size]
+
+
 def wanted(folder: Path, algorithm: str) -> dict[str, Any]:
     values = specification(folder, algorithm, "cnn", dtype="float32", engine="compiled")
     return {**values, "training": {**values["training"], "rounds": 4}}
@@ -175,6 +215,7 @@ def test_runs_of_the_cnn_agree(images: Path, algorithm: str) -> None:
     spec = wanted(images, algorithm)
     result = run(spec)
     assert result.timing["engine"] == "compiled"
+    assert result.timing["numba"] == numba.__version__
     assert distance(result, run({**spec, "engine": "autograd"})) <= 1e-3
 
 
@@ -187,6 +228,35 @@ def test_runs_of_the_lstm_agree(algorithm: str, model: dict[str, Any]) -> None:
     assert distance(result, again) == 0
 
 
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ({"dtype": "float64"}, "dtype float64 with the model 'lstm'; autograd can"),
+        ({"precision": "bf16"}, "precision bf16; autograd can"),
+    ],
+)
+def test_what_it_cannot_train_is_refused(others: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        prepare(parse({**SEQUENCES, "engine": "compiled", **others}), Settings(device="cpu"))
+
+
+def test_the_cnn_in_double_precision_is_refused(images: Path) -> None:
+    reason = "engine: 'compiled' does not support dtype float64 with the model 'cnn'; autograd, analytic"
+    with pytest.raises(SpecError, match=reason):
+        prepare(parse({**wanted(images, "fedavg"), "dtype": "float64"}), Settings(device="cpu"))
+
+
+def test_other_devices_are_refused(images: Path) -> None:
+    spec = parse(wanted(images, "fedavg"))
+    it = prepare(spec, Settings(device="cpu"))[0].problem
+    assert compiled.unsupported(spec, replace(it, start=it.start.to("meta"))) == "the device 'meta'"
+
+
+def test_the_code_of_a_run_includes_what_is_compiled() -> None:
+    reached = codehash.reached(codehash.RUN)
+    assert {("fedcore.engines.kernels", name) for name in ("images_forward", "cells_back")} <= reached
+
+
 def test_without_numba_one_line_says_what_to_install(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(
@@ -194,16 +264,34 @@ def test_without_numba_one_line_says_what_to_install(images: Path, monkeypatch: 
     ):
         prepare(parse(wanted(images, "fedavg")), Settings(device="cpu"))
     spec = specification(images, "fedavg", "relu", engine="compiled")
-    assert run(spec).timing["engine"] == "compiled"
+    timing = run(spec).timing
+    assert timing["engine"] == "compiled"
+    assert "numba" not in timing
+
+
+def test_what_cannot_be_kept_is_compiled_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile = numba.njit
+
+    def njit(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return compile(**options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+
+    def double(x: float) -> float:
+        return 2 * x
+
+    assert kernels.jit(double)(21.0) == 42.0
 
 
 def test_the_product_is_scipys_where_pytorch_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> None:
         raise OSError(name)
 
-    own = kernels.product()
+    own = kernels.sgemm_address()
     monkeypatch.setattr(ctypes, "CDLL", refuse)
-    other = kernels.product()
+    other = kernels.sgemm_address()
     monkeypatch.undo()
     rng = np.random.default_rng(0)
     a, b = (np.asfortranarray(rng.normal(size=(3, 3)), dtype=np.float32) for _ in range(2))
