@@ -5,8 +5,8 @@ keeps what it compiled in ``FOLDER``, or the user's cache, until this file chang
 """
 
 import ctypes
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -56,13 +56,14 @@ def jit(function: F) -> F:
         config.CACHE_DIR = given
 
 
-def alone() -> AbstractContextManager[Any]:
+@contextmanager
+def alone() -> Iterator[None]:
     """Wait until no other process compiles, where ``FOLDER`` can be written."""
-    try:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        return filelock.FileLock(FOLDER / ".lock", mode=0o666)
-    except OSError:
-        return nullcontext()
+    with ExitStack() as stack:
+        with suppress(OSError):
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(filelock.FileLock(FOLDER / ".lock", mode=0o666))
+        yield
 
 
 llvmlite.binding.add_symbol("fedcore_sgemm", sgemm_address())

@@ -285,6 +285,15 @@ def test_what_cannot_be_kept_is_compiled_for_the_process(monkeypatch: pytest.Mon
     assert kernels.jit(double)(21.0) == 42.0
 
 
+def test_where_nothing_can_be_kept_no_process_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder" / ".lock").mkdir(parents=True)
+    for name in ("file", "folder", "new"):
+        monkeypatch.setattr(kernels, "FOLDER", tmp_path / name)
+        with kernels.alone():
+            assert (tmp_path / "new" / ".lock").is_file() == (name == "new")
+
+
 def test_the_product_is_scipys_where_pytorch_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> None:
         raise OSError(name)
