@@ -261,14 +261,20 @@ def corner(quarter: int, s: Images) -> int:
 
 
 @jit
+def group_of(x: Numbers, s: Images, group: int) -> tuple[Numbers, int, int, int]:
+    """Return a group's tiles, its first image, and how many images and tiles it has."""
+    low, tiles = GROUP * group, s.tiles[group]
+    images = min(GROUP, len(x) - low)
+    return tiles, low, images, images * (tiles.shape[1] // GROUP)
+
+
+@jit
 def images_forward(x: Numbers, w: Convolutions, s: Images, out: Numbers) -> None:
     """Convolve, pool and rectify ``x`` [images, depth, y, x] twice, to ``out`` [images, second, y, x]."""
     pixels, right = s.outputs.reshape(-1, s.outputs.shape[2]), s.outputs.shape[1]
     s.board[:] = np.float32(0)
     for group in range(len(s.tiles)):
-        low, tiles = GROUP * group, s.tiles[group]
-        images = min(GROUP, len(x) - low)
-        count = images * (tiles.shape[1] // GROUP)
+        tiles, low, images, count = group_of(x, s, group)
         for image in range(images):
             first_layer(x[low + image], w, s, s.places[low + image])
             to_tiles(s, tiles, image)
@@ -317,9 +323,7 @@ def images_backward(x: Numbers, delta: Numbers, s: Images, into: Convolutions) -
     pixels, right = s.outputs.reshape(-1, s.outputs.shape[2]), s.outputs.shape[1]
     s.sums[:] = np.float32(0)
     for group in range(len(s.tiles)):
-        low, tiles = GROUP * group, s.tiles[group]
-        images = min(GROUP, len(x) - low)
-        count = images * (tiles.shape[1] // GROUP)
+        tiles, low, images, count = group_of(x, s, group)
         for quarter in range(4):
             pooled_pixels(s, delta, low, quarter, False)
             for tile in range(count):
