@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from fedcore.base.errors import SpecError
 from fedcore.engines import analytic, compiled, stacked
 from fedcore.engines.autograd import Autograd
-from fedcore.engines.compiled import Compiled
 from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
 from fedcore.spec import Spec
@@ -16,7 +15,7 @@ ENGINES: Mapping[str, tuple[Unsupported, Callable[[Problem, str], Autograd]]] = 
     "analytic": (analytic.unsupported, analytic.Analytic),
     "stacked": (stacked.unsupported, stacked.Stacked),
     "fused": (analytic.unsupported, Fused),
-    "compiled": (compiled.unsupported, Compiled),
+    "compiled": (compiled.unsupported, compiled.make),
 }
 
 

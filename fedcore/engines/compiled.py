@@ -1,7 +1,7 @@
 """The fastest engine for the CNN and the LSTM on a CPU: compiled loops take a batch through their layers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcore.base.lazy import Tensor, optional, torch
 from fedcore.engines import BoundTerm, Gradient, analytic
-from fedcore.engines.analytic import Back, Scratch, buffers_of, dense_head
+from fedcore.engines.analytic import Back, Below, Scratch, buffers_of, dense_head
 from fedcore.engines.fused import Fused
 from fedcore.engines.problem import Problem
 from fedcore.models import Parameters
@@ -19,6 +19,7 @@ from fedcore.models.lstm import Lstm
 from fedcore.spec import Spec
 
 ADVICE = "install fedrepro[compiled]"
+PIECE = 128  # rows that pass through at once
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # where polynomials are multiplied, beside infinity
 
 
@@ -55,13 +56,35 @@ class Compiled(Fused):
         model = self.problem.model
         if not isinstance(model, Cnn | Lstm):
             return super().bind(w, out, terms)
-        into = model.trainable.views(out)
-        p = {**model.trainable.views(w), **self.problem.buffers}
+        into, p = model.trainable.views(out), self.problem.parameters(w)
         on_features = [term.gradient for term in terms if term.feature_loss]
-        if isinstance(model, Cnn):
-            return dense_head(partial(images, p, self.scratch), ("fc1", "fc2"), p, into, on_features)
-        head = ("dense", "fc") if model.dense else ("fc",)
-        return dense_head(partial(sequences, model, p, into, self.scratch), head, p, into, on_features)
+        below, head = parts(model, p, into, self.scratch)
+        return dense_head(below, head, p, into, on_features)
+
+
+def make(problem: Problem, precision: str) -> Compiled:
+    """Return the engine of a problem, which passes rows through the model in compiled loops too."""
+    engine, model = Compiled(problem, precision), problem.model
+    if not isinstance(model, Cnn | Lstm):
+        return engine
+    own: Scratch = {}  # rows pass through in the middle of a gradient, whose buffers must stay
+    return replace(engine, problem=replace(problem, features=partial(features, model, own)))
+
+
+def parts(model: Cnn | Lstm, p: Parameters, out: Parameters, scratch: Scratch) -> tuple[Below, Sequence[str]]:
+    """Return what is compiled of a model, as ``dense_head`` takes it, and the names of the layers behind."""
+    if isinstance(model, Cnn):
+        return partial(images, p, scratch), ("fc1", "fc2")
+    return partial(sequences, model, p, out, scratch), ("dense", "fc") if model.dense else ("fc",)
+
+
+def features(model: Cnn | Lstm, scratch: Scratch, p: Parameters, x: Tensor) -> Tensor:
+    """Return phi(x) [rows, features] of rows that only pass through, ``PIECE`` by ``PIECE``."""
+    below, head = parts(model, p, p, scratch)
+    phi = torch.cat([below(rows)[0].flatten(1).clone() for rows in x.split(PIECE)])
+    for name in head[:-1]:
+        phi = torch.addmm(p[f"{name}.bias"], phi, p[f"{name}.weight"].T).relu_()
+    return phi
 
 
 def images(p: Parameters, scratch: Scratch, x: Tensor) -> tuple[Tensor, Back]:

@@ -1,5 +1,6 @@
 """The federated problem of one run: every client's rows as resident tensors, the test rows, the model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 from fedcore.base.errors import DataError, SpecError
 from fedcore.base.lazy import Device, Tensor, torch
 from fedcore.data import Dataset, Partition, Rows
-from fedcore.models import Model
+from fedcore.models import Model, Parameters
 from fedcore.spec import Spec, TestedOn
 
 Pair = tuple[Tensor, Tensor]
+Features = Callable[[Parameters, Tensor], Tensor]
 LARGEST_BYTES = 1 << 31
 ROWS = 128
 
@@ -42,6 +44,7 @@ class Problem:
     classes: int
     names: tuple[str | None, ...] = ()  # which natural client each client is, if they are natural
     rest_of: Model | None = None  # the model whose fixed part the rows went through
+    features: Features | None = None  # an engine's own way from rows to the model's features
 
     def parameters(self, w: Tensor) -> dict[str, Tensor]:
         """Return the model's parameters at ``w`` [d], as views of it, and its fixed arrays, by name."""

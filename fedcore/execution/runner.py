@@ -180,7 +180,7 @@ def prepare(spec: Spec, settings: Settings) -> tuple[Run, dict[str, Any], dict[s
     observers = (choice.build(spec) for _, choice in sorted(spec.evaluation.observe.items()))
     recipe = replace(spec.recipe, observers=(*divergence, *observers))
     engine = choose.select_engine(spec, problem)
-    prepared = Run(spec, problem, recipe, engine, streams, problems.local_steps(spec, problem))
+    prepared = Run(spec, engine.problem, recipe, engine, streams, problems.local_steps(spec, problem))
     read = {MODEL: files} if (files := _files_of_model(spec)) else {}
     identity = {
         "provenance": dict(settings.provenance or {}),

@@ -21,7 +21,8 @@ from fedcore.base.errors import MissingPackage, SpecError
 from fedcore.engines import Batch, BoundTerm, compiled, kernels
 from fedcore.engines.analytic import KEPT, KEPT_ROWS, buffers_of
 from fedcore.engines.autograd import Autograd
-from fedcore.engines.compiled import Compiled
+from fedcore.engines.compiled import PIECE, Compiled
+from fedcore.engines.forward import features
 from fedcore.engines.problem import Block, Problem
 from fedcore.execution.result import Result
 from fedcore.execution.runner import Settings, prepare, run
@@ -78,6 +79,35 @@ def agree(
     for name, values in it.model.trainable.views(expected).items():
         error = (it.model.trainable.views(found)[name] - values).norm() / values.norm().clamp(min=least)
         assert error <= 1e-4, (name, float(error))
+
+
+def passed_through(it: Problem, precision: str = "fp32") -> torch.Tensor:
+    return features(it, it.start, it.train.x, precision)
+
+
+@pytest.mark.parametrize("rows", [1, PIECE, 2 * PIECE + 3])
+@pytest.mark.parametrize(
+    "model",
+    [Cnn((2, 9, 14), CLASSES, (3, 4), 5), Lstm(11, CLASSES, 5, 6, 2), Lstm(11, CLASSES, 5, 6, 1, None, 4)],
+)
+def test_rows_that_only_pass_through(model: Model, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    tokens = torch.from_numpy(rng.integers(0, 11, (rows, 7)))
+    x = torch.from_numpy(rng.normal(size=(rows, 2, 9, 14))).float() if isinstance(model, Cnn) else tokens
+    it = problem(model, x, rng)
+    found, expected = passed_through(compiled.make(it, "fp32").problem), passed_through(in_double(it))
+    assert found.shape == expected.shape
+    assert float((found - expected).norm() / expected.norm()) <= 1e-5
+    assert not torch.equal(found, passed_through(it))
+
+
+def test_rows_are_measured_in_bf16_by_the_model() -> None:
+    rng = np.random.default_rng(0)
+    it = problem(
+        Cnn((2, 9, 14), CLASSES, (3, 4), 5), torch.from_numpy(rng.normal(size=(5, 2, 9, 14))).float(), rng
+    )
+    found = passed_through(compiled.make(it, "fp32").problem, "bf16")
+    assert torch.equal(found, passed_through(it, "bf16"))
 
 
 def towards_one(phi: torch.Tensor, batch: Batch) -> torch.Tensor:
