@@ -13,7 +13,7 @@ from fedcore.base.lazy import DataFrame, Figure, pd
 from pipeline.claims.ledger import HOLDS, WORDS, ledger
 from pipeline.claims.points import points as open_points
 from pipeline.claims.readings import CLAIM, ENDING
-from pipeline.fidelity.board import READINGS, SHORT, Board, judged, ranked, read, split_reading
+from pipeline.fidelity.board import READINGS, SHORT, judged, ranked, read, split_reading
 from pipeline.fidelity.board import board as board_of
 from pipeline.papers import papers
 from pipeline.reports import figures
@@ -91,15 +91,16 @@ def scoreboard(folder: Path, names: Iterable[str] = ()) -> DataFrame:
     It raises as ``board.read`` does.
     """
     board = board_of(REPRODUCTION, folder)
-    lines = (_line(board, name, reading, folder) for name in names or papers() for reading in NAMES)
-    frame = pd.DataFrame(lines)
-    begun = frame[["measured", "in_part", "part_of_data"]].sum(axis=1) > 0
-    return frame[(frame["reading"] == "paper") | begun].reset_index(drop=True)
+    of_reading = board.cells["target"].map(lambda target: split_reading(target)[1] or "paper")
+    lines = []
+    for paper, reading in product(names or papers(), NAMES):
+        cells = board.cells[(board.cells["paper"] == paper) & (of_reading == reading)]
+        if reading == "paper" or cells["verdict"].isin({*VERDICTS, SHORT, ON_A_PART}).any():
+            lines.append(_line(cells, paper, reading, folder))
+    return pd.DataFrame(lines)
 
 
-def _line(board: Board, paper: str, reading: str, folder: Path) -> dict[str, object]:
-    cells = board.cells[board.cells["paper"] == paper]
-    cells = cells[[(split_reading(target)[1] or "paper") == reading for target in cells["target"]]]
+def _line(cells: DataFrame, paper: str, reading: str, folder: Path) -> dict[str, object]:
     measured = cells[cells["verdict"].isin(VERDICTS)]
     short = cells[cells["verdict"] == SHORT]
     scores = measured[measured["unit"].isin(PERCENTAGES)]
