@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -23,7 +24,8 @@ COLLECTED: set[str] = set()
 # Most of a process's start is compiling, so each module is compiled once, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(BYTECODE))
+if not os.access(Path(pytest.__file__).parent, os.W_OK):
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(BYTECODE))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the folders whose files take longest, so that all processes end together."""
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what all modules made: looking through it again and again takes long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

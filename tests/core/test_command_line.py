@@ -64,19 +64,14 @@ def test_the_version() -> None:
 
 def completed(words: str) -> set[str]:
     """Return what a shell completes the last word to."""
-    process = subprocess.run(
-        [FEDCORE],
-        cwd=ROOT,
-        env=os.environ
-        | {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_FEDCORE_COMPLETE": "complete_bash"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(process.stdout.split())
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_FEDCORE_COMPLETE": "complete_bash"}
+    result = RUN.invoke(app, [], env=asked, prog_name="fedcore")
+    assert result.exit_code == 0
+    return set(result.stdout.split())
 
 
-def test_completion_knows_commands_reports_algorithms_and_data() -> None:
+def test_completion_knows_commands_reports_algorithms_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     assert completed("fedcore de") == {"describe"}
     assert completed("fedcore build rfedavg/tab") == {
         f"rfedavg/{name}" for name in papers()["rfedavg"].targets if name.startswith("tab")
@@ -90,7 +85,7 @@ def test_completion_knows_commands_reports_algorithms_and_data() -> None:
 
 
 def test_completion_outside_of_a_checkout_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     assert completed("fedcore build all --scale qu") == set()
 
 

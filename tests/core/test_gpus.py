@@ -114,16 +114,16 @@ def test_nothing_is_claimed_without_gpus(tmp_path: Path, monkeypatch: pytest.Mon
     "job",
     [
         {"SLURM_JOB_ID": "12"},
-        {"SLURM_JOB_ID": "12", "SLURM_JOB_GPUS": "0,1,2,3"},
-        {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_GPUS": "0,1,2,3"},
+        {"SLURM_JOB_ID": "12", "SLURM_JOB_GPUS": "0,1"},
+        {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_GPUS": "0,1"},
         {"PBS_JOBID": "12.server/a"},
         {"LSB_JOBID": "12"},
     ],
     ids=lambda job: "-".join(job),
 )
 def test_runs_inside_an_allocation_spread_over_its_gpus(tmp_path: Path, job: dict[str, str]) -> None:
-    small = [Holder(25, tmp_path, "0,1,2,3", **job) for _ in range(8)]
-    assert Counter(holder.gpu() for holder in small) == {"0": 2, "1": 2, "2": 2, "3": 2}
+    small = [Holder(25, tmp_path, "0,1", **job) for _ in range(4)]
+    assert Counter(holder.gpu() for holder in small) == {"0": 2, "1": 2}
     for holder in small:
         holder.end()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from fedcore.base.errors import DataError, MissingPackage, SpecError
 from fedcore.base.files import read_json
 from fedcore.base.options import Options
 from fedcore.base.registry import Plugin, chosen, plugins
+from fedcore.cli.main import main
 from fedcore.cli.run import partition
 from fedcore.data import Dataset, Rows, Size, Source
 from fedcore.data.datasets.images import channel_statistics
@@ -660,12 +660,13 @@ def test_an_empty_cell_of_a_nullable_column_is_named(place: Path) -> None:
         load(name="table", path="a.parquet", target="y")
 
 
-def called(*words: str) -> int:
-    command = [sys.executable, "-m", "fedcore.cli.main", *words]
-    return subprocess.run(command, capture_output=True, check=False).returncode
+def test_a_run_does_not_write_over_what_it_reads(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def called(*words: str) -> object:
+        monkeypatch.setattr(sys, "argv", ["fedcore", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
 
-
-def test_a_run_does_not_write_over_what_it_reads(place: Path) -> None:
     (place / "clients.csv").write_text(TABLE)
     data = {"name": "table", "path": "clients.csv", "target": "outcome", "features": ["age"]}
     spec = {**RUN, "data": data, "partition": {"name": "iid", "clients": 1}, "evaluation": {"clients": True}}

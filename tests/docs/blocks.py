@@ -24,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
-def blocks(page: Path) -> list[Block]:
+@cache
+def blocks(page: Path) -> tuple[Block, ...]:
     """Return a page's fenced blocks, in order."""
     fenced: list[Block] = []
     before = ""
@@ -116,7 +118,7 @@ def blocks(page: Path) -> list[Block]:
             follows = block.kind == "output" and bool(fenced) and fenced[-1].slow
             fenced.append(replace(block, slow=before == SLOW or follows))
         before = token.content.strip() if token.type == "html_block" else ""
-    return fenced
+    return tuple(fenced)
 
 
 def indented(page: Path) -> list[int]:
@@ -133,7 +135,7 @@ def copied(folder: Path) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for path in ROOT.glob("reports/reference/*/histories.parquet"):
         (folder / path.relative_to(ROOT)).parent.mkdir(parents=True)
-        shutil.copy(path, folder / path.relative_to(ROOT))
+        (folder / path.relative_to(ROOT)).symlink_to(path)
     (folder / "data").mkdir()
     (folder / "data" / "demo").symlink_to(ROOT / "data" / "demo")
     (folder / "bin").mkdir()

@@ -37,6 +37,8 @@ from fedcore.execution.status import survey
 from fedcore.partitions.file import load as load_partition
 from fedcore.partitions.file import save as save_partition
 from fedcore.spec import parse
+from pipeline.catalogue.params import configuration
+from pipeline.papers import catalogue_of
 from pipeline.reports.results import facts
 
 CLI = CliRunner()
@@ -106,6 +108,8 @@ def one_plan() -> Iterator[None]:
     """Plan what params.yaml asks for once, not at each look."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(status, "_planned", cache(status._planned))
+        patch.setattr("pipeline.workflow.expected.catalogue_of", cache(catalogue_of))
+        patch.setattr("pipeline.workflow.expected.configuration", cache(configuration))
         yield
 
 

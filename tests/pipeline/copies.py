@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 
-SKIPPED = shutil.ignore_patterns("__pycache__", "out")
-UNFINISHED = shutil.ignore_patterns("*.pyc.*")
+SKIPPED = shutil.ignore_patterns("out", "*.pyc.*")
 
 
 def copy_folder(source: Path, target: Path) -> None:
     """Copy a folder, and what is compiled of its modules, so that no copy is compiled again."""
     shutil.copytree(source, target, ignore=SKIPPED)
-    if (compiled := _compiled(source)).is_dir():
-        shutil.copytree(compiled, _compiled(target), ignore=UNFINISHED)
+    if sys.pycache_prefix and (compiled := _compiled(source)).is_dir():
+        shutil.copytree(compiled, _compiled(target), ignore=SKIPPED)
 
 
 def _compiled(package: Path) -> Path:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import warm_snakemake
+import forked
 import yaml
 from copies import copy_folder
 
@@ -40,9 +42,14 @@ UNLISTED = {"provenance.json", "timing.json"}
 DATES = re.compile(rb"\d{4}-\d\d-\d\d|(?<=Date \(D:)\d{14}")
 
 
+@cache
+def _params() -> bytes:
+    return pickle.dumps(configuration(HOME / "params.yaml"))
+
+
 def parameters(paper: str = "rfedavg") -> dict[str, Any]:
     """Return params.yaml with one paper alone, so that counts don't change when papers are added."""
-    config = configuration(HOME / "params.yaml")
+    config: dict[str, Any] = pickle.loads(_params())
     for section in (config, *config["scales"].values()):
         section["papers"] = {name: part for name, part in section.get("papers", {}).items() if name == paper}
     return config
@@ -100,7 +107,7 @@ class Project:
     @classmethod
     def copy(cls, folder: Path) -> Project:
         copy_sources(folder)
-        (folder / "params.yaml").write_text(yaml.safe_dump(parameters(), sort_keys=False))
+        (folder / "params.yaml").write_text(yaml.dump(parameters(), Dumper=QUICK, sort_keys=False))
         binary = folder / "bin" / "fedcore"
         binary.parent.mkdir()
         binary.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
@@ -116,17 +123,7 @@ class Project:
 
     def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the project."""
-        if command[0] == "snakemake":
-            return warm_snakemake.snakemake(self.folder, command[1:], self.environment(**environment), 600)
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment(**environment),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        return forked.call(self.folder, command, self.environment(**environment))
 
     def run(self, *command: str, **environment: str) -> str:
         process = self.call(*command, **environment)

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ from pipeline.cli.cost import bill
 from pipeline.cli.cost import text as text_of
 from pipeline.fidelity.reference import keep
 from pipeline.papers import build_catalogue
+from pipeline.reports import effects
 from pipeline.reports.results import RunFacts
 from pipeline.reports.results import is_made as done
 from pipeline.reports.search import candidates
@@ -88,6 +90,7 @@ STUDY: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(effects, "bootstrap", partial(effects.bootstrap, draws=10_000))
 
 
 def made(changes: dict[str, Any] | None = None) -> Catalogue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -28,7 +29,8 @@ def planted(gains: dict[str, float], spread: float = 0.3, seed: int = 0) -> pd.D
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_planted_methods_land_where_they_must(seed: int) -> None:
+def test_planted_methods_land_where_they_must(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "bootstrap", partial(effects.bootstrap, draws=10_000))
     scores = planted({"ahead": 2.0, "same": 0.0, "behind": -2.0, "near": 0.5}, seed=seed)
     results = {name: effects.effect(scores, name, "base") for name in ("ahead", "same", "behind", "near")}
     assert all(effect is not None and effect.sets == SETS for effect in results.values())

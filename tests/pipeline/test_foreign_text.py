@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -127,9 +127,10 @@ def test_a_table_fits_the_page_with_the_published_numbers(
     assert "Overfull" not in compiled(tmp_path, table, head)
 
 
-def kept() -> Iterator[tuple[str, Grid]]:
-    """Yield each kept table by name; a column that params.yaml no longer asks for has its key as label."""
-    catalogue = catalogue_of(Path("params.yaml"), "paper")
+@cache
+def kept() -> dict[str, Grid]:
+    """Return each kept table by name; a column that params.yaml no longer asks for has its key as label."""
+    catalogue, tables = catalogue_of(Path("params.yaml"), "paper"), {}
     for paper, name, table in catalogue.targets():
         path = Path("reports/reference", paper, f"{name}.csv")
         if isinstance(table, Table) and path.exists():
@@ -140,7 +141,8 @@ def kept() -> Iterator[tuple[str, Grid]]:
             by_key = {column.key: column for column in table.columns(params)}
             columns = [by_key.get(key, Column(key, key, "other")) for key in dict.fromkeys(frame["column"])]
             about, labels = catalogue.papers[paper], table.row_labels(params)
-            yield f"{paper}/{name}", arrange(frame.assign(**texts), table, columns, about, labels)
+            tables[f"{paper}/{name}"] = arrange(frame.assign(**texts), table, columns, about, labels)
+    return tables
 
 
 @TEX
@@ -149,7 +151,7 @@ def kept() -> Iterator[tuple[str, Grid]]:
 def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
     tmp_path: Path, head: str, page: int, published: bool
 ) -> None:
-    tables = {name: table if published else table.alone() for name, table in kept()}
+    tables = {name: table if published else table.alone() for name, table in kept().items()}
     assert len(tables) >= 30
     measured = r"\typeout{SHRUNK: \the\wd0\space of \the\linewidth.}\ifdim\wd0"
     bodies = (render.latex(table, page).replace(r"\ifdim\wd0", measured) for table in tables.values())
@@ -162,7 +164,7 @@ def test_every_kept_table_fits_its_page_in_letters_of_seven_points(
 
 
 def test_the_caption_of_every_kept_table_has_at_most_two_sentences() -> None:
-    for name, table in kept():
+    for name, table in kept().items():
         head, notes = table.caption.divided()
         sentences = re.split(r"[.?!] (?=[A-Z])", head)
         assert len(notes) > len(head)

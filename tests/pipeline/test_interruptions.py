@@ -88,7 +88,7 @@ def test_a_build_that_is_asked_to_end_ends_its_snakemake(fresh: Project, record_
     """It is started as by a script's ``&``, which lets what it starts ignore interrupts."""
     record_property("trials", 1)
     build = [sys.executable, "-m", "fedcore.cli.main", "build", TARGET.partition("/")[2], "--cores", "1"]
-    process = started(fresh, "sh", "-c", "trap '' INT; exec \"$@\"", "sh", *build, FAKE_SECONDS="3")
+    process = started(fresh, "sh", "-c", "trap '' INT; exec \"$@\"", "sh", *build, FAKE_SECONDS="1")
     until_runs(fresh, 1, process)
     process.terminate()
     said, _ = process.communicate()

@@ -86,6 +86,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (project.folder / EDITIONS).write_text(yaml.safe_dump({"papers": {"rfedavg": editions}}))
     shutil.copytree(HOME / REFERENCE / "rfedavg", project.folder / REFERENCE / "rfedavg")
     project.make(TABLE)
+    for package in {path.parent for path in project.folder.rglob("*.py")}:
+        (package / "__pycache__").mkdir(exist_ok=True)  # whose coming would change its folder's time
     project.executed()
     project.edit("fedcore/parts/objective.py", "else 2 * self.mu", "else self.mu * 2")
     sorted(project.folder.glob("results/*/*/partitions/*/seed1/partition.npz"))[0].write_bytes(b"other rows")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import forked
 import pytest
 from copies import copy_folder
 
@@ -15,8 +15,7 @@ NEW = ("paper", "new", "mini", "--data", "mnist", "--edition", "demo", "--partit
 
 
 def fedcore(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return forked.call(folder, ["python", "-m", "pipeline", *words])
 
 
 @pytest.fixture
