@@ -26,7 +26,7 @@ from scipy.optimize import least_squares
 from fedcore.base.files import write_json
 from pipeline.catalogue import Catalogue
 from pipeline.papers import catalogue_of
-from pipeline.reports.kept import REFERENCE, RUNS, SHORTER, read_runs
+from pipeline.reports.kept import REFERENCE, RUNS, SHORTER, read_kept
 from pipeline.workflow.estimate import FITTED, Demand, demand, factor, factors, fitted, raw
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +72,7 @@ def kept_runs(catalogues: Iterable[Catalogue]) -> list[Kept]:
     demands: dict[str, Demand] = {}
     kept = []
     for path in sorted(KEPT.rglob(RUNS)):
-        lines = read_runs(path)
+        lines = read_kept(path)
         for line in lines[lines["spec_sha256"].isin(runs_by_hash)].to_dict("records"):
             run = runs_by_hash[line["spec_sha256"]]
             all_rounds = int(line["rounds"]) == run.spec["training"]["rounds"]

@@ -20,7 +20,7 @@ from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun
 from pipeline.fidelity.reference import HASHES, history
 from pipeline.reports import REPORTS
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, Line, add_histories, lines_of, read_histories
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, Line, add_histories, lines_of, read_kept
 
 TOLERANCE = 1e-4  # relative: what processors of two kinds make of sums in single precision
 LARGEST = 0.25  # of the time, for one cell or figure
@@ -218,7 +218,7 @@ def in_turn(units: Iterable[Unit], seed: int) -> Iterator[Unit]:
 
 def without_history(units: Iterable[Unit], folder: Path) -> list[Unit]:
     """Return the cells and figures that have a run without a kept history, the quickest first."""
-    with_history = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_histories(path)["run"]}
+    with_history = {run for path in folder.glob(f"*/{HISTORIES}") for run in read_kept(path)["run"]}
     lacking = (unit for unit in units if any(plan.folder not in with_history for plan in unit.runs))
     return sorted(lacking, key=lambda unit: unit.seconds)
 
@@ -226,7 +226,7 @@ def without_history(units: Iterable[Unit], folder: Path) -> list[Unit]:
 def keep_histories(check: Recheck, root: Path, folder: Path) -> None:
     """Keep the histories of those runs of a check that agree and have none yet."""
     path = folder / check.unit.paper / HISTORIES
-    with_history = {*read_histories(path)["run"]}
+    with_history = {*read_kept(path)["run"]}
     agreed = (plan.folder for plan, how in zip(check.unit.runs, check.outcomes, strict=True) if how != OTHER)
     if new := [history(name, root / name) for name in agreed if name not in with_history]:
         add_histories(new, path)

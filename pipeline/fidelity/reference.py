@@ -25,7 +25,7 @@ from fedcore.base.lazy import DataFrame, pd
 from fedcore.execution.integrity import HISTORY, PROVENANCE, SUMMARY, TIMING
 from pipeline.catalogue import Catalogue
 from pipeline.catalogue.targets import PlannedRun, Sources
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_runs
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, WORK, add_histories, add_runs, read_kept
 from pipeline.reports.render import md_table
 from pipeline.reports.results import RunFacts, earlier_cells, is_made, read_history, read_tidy, refuse_changed
 
@@ -181,7 +181,7 @@ def _report_line(path: Path, folder: Path) -> tuple[str, ...]:
 
 
 def _paper_line(path: Path, folder: Path) -> tuple[str, ...]:
-    kept = read_runs(path)
+    kept = read_kept(path)
     of_gpu = kept["device"] == "cuda"
     days = sorted({str(moment)[:10] for moment in kept["finished"]})
     return (

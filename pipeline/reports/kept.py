@@ -54,7 +54,7 @@ def line_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> Lin
 @until_changed
 def lines_of(path: Path) -> Mapping[str, Line]:
     """Return what is kept of runs in a file, by run."""
-    return {line["run"]: filled(line) for line in read_runs(path).to_dict("records")}
+    return {line["run"]: filled(line) for line in read_kept(path).to_dict("records")}
 
 
 def filled(line: Mapping[Hashable, Any]) -> Line:
@@ -87,40 +87,31 @@ def history_of(run: PlannedRun, root: Path, kept_folder: Path | None = None) -> 
 @until_changed
 def histories_of(path: Path) -> Mapping[str, DataFrame]:
     """Return the histories in a file, by run."""
-    kept = read_histories(path)
+    kept = read_kept(path)
     return {str(run): history for run, history in kept.drop(columns=[KEY, PROCESSOR]).groupby(kept[KEY])}
 
 
-def read_runs(path: Path) -> DataFrame:
-    """Return the lines of a paper's kept runs; none if there is no such file."""
-    return _read(path, [KEY])
+def read_kept(path: Path) -> DataFrame:
+    """Return the lines of a paper's kept runs or histories; none if there is no such file."""
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=FIRST)
+    except (OSError, ValueError) as error:
+        found = str(error).splitlines()[0]
+        raise DataError(f"{path}: damaged, expected a Parquet file: {found}") from None
 
 
 def add_runs(gathered: DataFrame, path: Path) -> Path:
     """Keep lines of runs, each in the place of its former one."""
-    runs = _joined(read_runs(path), gathered).sort_values("run", kind="stable")
+    runs = _joined(read_kept(path), gathered).sort_values("run", kind="stable")
     types = {name: float for name in map(str, runs) if name.startswith(MEASURED)}
     return _write(runs.astype({**types, **{name: "Int64" for name in COUNTS if name in runs}}), path)
 
 
-def read_histories(path: Path) -> DataFrame:
-    """Return the kept histories of a paper; none if there is no such file."""
-    return _read(path, FIRST)
-
-
 def add_histories(frames: Iterable[DataFrame], path: Path) -> Path:
     """Keep runs' histories, each in the place of its former one: the same histories give the same bytes."""
-    histories = _joined(read_histories(path), pd.concat(frames))
+    histories = _joined(read_kept(path), pd.concat(frames))
     columns = [*FIRST, *sorted({*histories} - {*FIRST})]
     return _write(histories[columns].sort_values(["run", "round"], kind="stable"), path)
-
-
-def _read(path: Path, columns: list[str]) -> DataFrame:
-    try:
-        return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=columns)
-    except (OSError, ValueError) as error:
-        found = str(error).splitlines()[0]
-        raise DataError(f"{path}: damaged, expected a Parquet file: {found}") from None
 
 
 def _joined(before: DataFrame, new: DataFrame) -> DataFrame:

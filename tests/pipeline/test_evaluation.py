@@ -37,9 +37,8 @@ from pipeline.fidelity.evaluation import (
     in_turn,
     without_history,
 )
-from pipeline.reports.kept import HISTORIES, RUNS, read_runs
+from pipeline.reports.kept import HISTORIES, RUNS, read_kept
 from pipeline.reports.kept import add_histories as add
-from pipeline.reports.kept import read_histories as read
 
 NAME = "fedomw/table2_released"
 CELL = ("dl_u", "dna")
@@ -73,7 +72,7 @@ def evaluated(made: Catalogue, kept: Path, seconds: float = 600, settings: Setti
 def change(kept: Path, name: str, **columns: Any) -> None:
     """Give columns of a kept file other values, in the lines that have one."""
     path = kept / "fedomw" / name
-    frame = read_runs(path) if name == RUNS else pd.read_csv(path)
+    frame = read_kept(path) if name == RUNS else pd.read_csv(path)
     present = frame["n"] > 0 if "n" in frame else frame["run"].notna()
     for column, value in columns.items():
         frame.loc[present, column] = value
@@ -169,11 +168,13 @@ def test_histories_are_made_again_as_they_were_kept(made: Catalogue, kept: Path)
     before = path.read_bytes()
     assert not filled(made, kept, "not at all").checks
     first = made.cells(*NAME.split("/"))[CELL][0].folder
-    rest = read(path)
+    rest = read_kept(path)
     rest[rest["run"] == first].assign(test_accuracy=0.5).to_parquet(path)
     (check,) = filled(made, kept).checks
     assert {*check.outcomes} == {SAME}
-    assert read(path).loc[lambda frame: frame["run"] == first, "test_accuracy"].eq(0.5).all(), "one was kept"
+    assert read_kept(path).loc[lambda frame: frame["run"] == first, "test_accuracy"].eq(0.5).all(), (
+        "one was kept"
+    )
     path.unlink()
     filled(made, kept, "twice")
     assert path.read_bytes() == before
@@ -292,7 +293,7 @@ def test_a_paper_without_a_cell_in_time_says_what_the_quickest_takes(
     made: Catalogue, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = sum(
-        line["seconds"] for line in read_runs(folder.parent / "reference/fedomw" / RUNS).to_dict("records")
+        line["seconds"] for line in read_kept(folder.parent / "reference/fedomw" / RUNS).to_dict("records")
     )
     monkeypatch.setattr(evaluation, "LARGEST", seconds / (12.5 * 60))
     result = CliRunner().invoke(app, CALL)

@@ -56,7 +56,7 @@ def keep(made: Catalogue, root: Path, *names: str) -> reference.Kept:
 def forget_histories(folder: Path) -> None:
     """Leave no history, as of runs that were kept before there were any."""
     path = folder / kept_runs.HISTORIES
-    kept_runs.read_histories(path).iloc[:0].to_parquet(path)
+    kept_runs.read_kept(path).iloc[:0].to_parquet(path)
 
 
 def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_report_and_a_line_a_run_are_kept(made: Catalogue, tmp_path: Path) -> 
     filled = table[(table["row"] == "fedomw") & (table["column"] == "dna")]
     assert filled["mean"].tolist() == pytest.approx([PRINTED["fedomw", "dna"].mean])
     assert table["n"].sum() == 3
-    runs = kept_runs.read_runs(folder / "runs.parquet")
+    runs = kept_runs.read_kept(folder / "runs.parquet")
     assert len(runs) == 3
     assert str(runs["best_round"].dtype) == "Int64"
     for line in runs.to_dict("records"):
@@ -100,7 +100,7 @@ def test_a_table_can_be_computed_from_the_kept_histories(made: Catalogue, tmp_pa
         for run in made.cells(*NAME.split("/"))[row, "dna"]:
             finish(run, tmp_path, 1 / (3 + place + run.seed / 7))
     keep(made, tmp_path)
-    kept = kept_runs.read_histories(tmp_path / "kept/fedomw" / kept_runs.HISTORIES)
+    kept = kept_runs.read_kept(tmp_path / "kept/fedomw" / kept_runs.HISTORIES)
     last = kept.groupby("run")["test_accuracy"].last()
     table = pd.read_csv(tmp_path / "kept/fedomw/table3_released.csv").set_index(["row", "column"])
     for row in ("fedavg", "fedomw"):
@@ -122,7 +122,7 @@ def test_histories_are_kept_digit_for_digit_whatever_the_order(made: Catalogue, 
     for history in (histories[1], histories[0].assign(mmd=0.0), histories[0]):
         kept_runs.add_histories([history], in_turn)
     assert at_once.read_bytes() == in_turn.read_bytes()
-    kept = kept_runs.read_histories(at_once)
+    kept = kept_runs.read_kept(at_once)
     of_first = kept[kept["run"] == first.folder]
     assert of_first["mmd"].tolist() == measured
     assert of_first["bytes_up"].tolist() == [0, 2**53, 7]
@@ -140,8 +140,8 @@ def test_the_histories_that_are_here_end_in_what_is_kept_of_their_runs() -> None
     paths = sorted((HOME / kept_runs.REFERENCE).glob(f"*/{kept_runs.HISTORIES}"))
     assert paths
     for path in paths:
-        runs = kept_runs.read_runs(path.with_name(kept_runs.RUNS)).set_index("run")
-        last = kept_runs.read_histories(path).groupby("run").tail(1).set_index("run").sort_index()
+        runs = kept_runs.read_kept(path.with_name(kept_runs.RUNS)).set_index("run")
+        last = kept_runs.read_kept(path).groupby("run").tail(1).set_index("run").sort_index()
         stated = runs.loc[last.index]
         assert (last["round"] == stated["rounds"]).all()
         ended = stated["status"] != "diverged"  # a server's state can be infinite where the model is finite
@@ -160,15 +160,12 @@ def test_hours_on_one_core_leave_out_runs_of_a_gpu(tmp_path: Path) -> None:
     assert "\n| p | 3 | 1 | 1.00 | 2026-11-25 to 2026-11-27 |" in reference.contents(tmp_path)
 
 
-@pytest.mark.parametrize("read", [kept_runs.read_runs, kept_runs.read_histories])
 @pytest.mark.parametrize("size", [0, 1000])
-def test_a_damaged_file_of_runs_is_refused_in_one_line(
-    read: Callable[[Path], pd.DataFrame], size: int, tmp_path: Path
-) -> None:
+def test_a_damaged_file_of_runs_is_refused_in_one_line(size: int, tmp_path: Path) -> None:
     path = tmp_path / "some.parquet"
     path.write_bytes((kept_runs.REFERENCE / "comfed" / kept_runs.RUNS).read_bytes()[:size])
     with pytest.raises(DataError, match=r"^[^\n]+some\.parquet: damaged, expected a Parquet file: [^\n]+$"):
-        read(path)
+        kept_runs.read_kept(path)
 
 
 def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: Path) -> None:
@@ -182,7 +179,7 @@ def test_a_second_sitting_adds_and_never_takes_away(made: Catalogue, tmp_path: P
     keep(made, tmp_path)
     kept = tmp_path / "kept"
     reference.keep(made, [NAME], elsewhere, kept)
-    assert len(kept_runs.read_runs(kept / "fedomw" / "runs.parquet")) == 6
+    assert len(kept_runs.read_kept(kept / "fedomw" / "runs.parquet")) == 6
     at_once = reference.keep(made, [NAME], complete, tmp_path / "at once")
     reports = [path for path in at_once.written if path.stem == "table3_released"]
     assert {path.suffix for path in reports} == {".csv", ".md"}
@@ -212,7 +209,7 @@ def test_numbers_of_other_specifications_are_not_kept_on(made: Catalogue, tmp_pa
     frame["specs"] = frame["specs"].str.replace(r"^\S+", "0123456789ab", regex=True)
     frame.to_csv(path, index=False)
     runs = tmp_path / "kept" / "fedomw" / "runs.parquet"
-    kept_runs.read_runs(runs).assign(spec_sha256="0123456789ab").to_parquet(runs)
+    kept_runs.read_kept(runs).assign(spec_sha256="0123456789ab").to_parquet(runs)
     finish_cell(made, tmp_path / "b", "fedavg", "dna")
     reference.keep(made, [NAME], tmp_path / "b", tmp_path / "kept")
     table = pd.read_csv(path)
@@ -502,7 +499,7 @@ NUMBERS += ["nineteen", "twenty", "twenty-one", "twenty-two", "twenty-three", "t
 def test_the_pages_say_what_the_kept_benchmark_shows() -> None:
     study = yaml.safe_load((HOME / "studies/benchmark/benchmark.yaml").read_text(encoding="utf-8"))
     kept, families = HOME / "reports/reference/benchmark", study["benchmark"]["families"].values()
-    board, runs = pd.read_csv(kept / "board.csv").set_index("row"), kept_runs.read_runs(kept / kept_runs.RUNS)
+    board, runs = pd.read_csv(kept / "board.csv").set_index("row"), kept_runs.read_kept(kept / kept_runs.RUNS)
     methods = board.loc[[method for family in families for method in family]]
     better, sets = methods.query("verdict == 'better'"), NUMBERS[int(board["sets"].max()) - 11]
     workloads = pd.read_csv(kept / "matrix.csv").dropna(subset=["mean"])["column"].nunique()
@@ -540,5 +537,5 @@ def test_the_front_page_counts_what_is_kept() -> None:
     near_cells = fidelity_board("paper", kept).cells.query("verdict == 'agrees'")
     sizes = near_cells[(near_cells["paper"] + "/" + near_cells["target"]).isin(SIZES)]
     assert f"near ({len(sizes)} of the {near} are sizes of data sets and constants)" in text
-    runs = pd.concat([kept_runs.read_runs(kept / paper / kept_runs.RUNS) for paper in papers()])
+    runs = pd.concat([kept_runs.read_kept(kept / paper / kept_runs.RUNS) for paper in papers()])
     assert f"{(runs['device'] == 'cuda').sum()} of {len(runs):,} paper runs were made on a GPU" in text

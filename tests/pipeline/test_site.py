@@ -29,8 +29,7 @@ from pipeline.catalogue.targets import PlannedRun
 from pipeline.claims.ledger import ledger
 from pipeline.fidelity.scoreboard import scoreboard
 from pipeline.papers import build_catalogue, published
-from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS
-from pipeline.reports.kept import read_histories as read
+from pipeline.reports.kept import HISTORIES, REFERENCE, RUNS, read_kept
 from pipeline.reports.results import read_history
 from pipeline.site import charts, pages
 from pipeline.site.format import with_std
@@ -583,7 +582,7 @@ def test_a_cell_is_reached_and_opened_by_keyboard(browser: Browser, site: Path) 
 def test_kept_histories_are_drawn_beside_those_of_the_column_s_other_methods(
     browser: Browser, kept: Path
 ) -> None:
-    histories = read(HOME / REFERENCE / PAPER / HISTORIES)
+    histories = read_kept(HOME / REFERENCE / PAPER / HISTORIES)
     data = handed(kept, f"papers/{PAPER}")
     known = {run["curves"] for run in data["runs"]} - {None}
     assert known == {run.removeprefix("results/").replace("/", ".") for run in histories["run"]}

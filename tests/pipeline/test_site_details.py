@@ -30,7 +30,7 @@ from pipeline.fidelity.board import by_table, compare, printed_cells
 from pipeline.fidelity.scoreboard import OUTCOMES, claims_by_reading, scoreboard
 from pipeline.papers import build_catalogue, papers, published
 from pipeline.reports import style
-from pipeline.reports.kept import REFERENCE, read_runs
+from pipeline.reports.kept import REFERENCE, read_kept
 from pipeline.reports.results import read_history, read_tidy
 from pipeline.reports.standings import Board
 from pipeline.site import build, charts
@@ -271,7 +271,7 @@ def test_the_rows_of_a_figure_are_no_methods() -> None:
 
 
 def test_a_kept_run_is_told_from_another_one_of_its_specification() -> None:
-    runs = read_runs(HOME / "reports/reference/comfed/runs.parquet")
+    runs = read_kept(HOME / "reports/reference/comfed/runs.parquet")
     twice = runs[runs["spec_sha256"].duplicated(keep=False)].set_index("run")["history_sha256"]
     assert twice.nunique() > 1
     config = parameters("comfed") | {"primary_paper": "comfed", "scale": "paper"}
