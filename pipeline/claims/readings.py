@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from operator import or_
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -226,7 +225,7 @@ def _claims(space: Space, tables: Mapping[str, DataFrame], scale: str) -> Iterat
             yield line
 
 
-def sentences(numbers: DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def sentences(numbers: DataFrame, names: Mapping[str, str] = {}) -> list[str]:
     """Say which reading is nearest and what the points explain; ``names`` are those of readings in print."""
     lines, parts = (numbers[numbers["row"] == row] for row in (DISTANCE, SHARE))
     texts = [f"{len(lines)} readings."]

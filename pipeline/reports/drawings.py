@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ class Inputs(NamedTuple):
 
     params: PaperParams
     cells: Mapping[Cell, tuple[RunFacts, ...]]
-    published: Mapping[Cell, Published] = MappingProxyType({})
+    published: Mapping[Cell, Published] = {}
     marked: Collection[str] = ()
 
     def looks(self, names: Iterable[str]) -> dict[str, style.Look]:

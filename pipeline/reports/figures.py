@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -88,7 +87,7 @@ def lines(
     across: int = 1,
     labels: tuple[str, str] = ("communication round", ""),
     width: float = 0.0,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, Any] = {},
     **shared: Any,
 ) -> tuple[Figure, dict[str, Axes]]:
     """Draw the curves of each of a frame's columns in its own axes, the legend above.

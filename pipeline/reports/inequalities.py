@@ -21,7 +21,6 @@ from pipeline.reports.style import GREEN, VERMILION
 Floats = NDArray[np.float64]
 # Left and right by inequality: a number, or one for each draw.
 Sides = Mapping[str, tuple[ArrayLike, ArrayLike]]
-PLAIN: Mapping[str, str] = {}
 SLOPE = "_slope"
 GROUPS = 10  # of draws, or populations: a slope's interval is over them
 NEAR = 1e-9, 1e-12  # rounding: a share of the right side, and at all
@@ -83,7 +82,7 @@ def slope(along: Sequence[float], values: Floats) -> float:
 
 
 def picture(
-    frame: DataFrame, titles: Mapping[str, str], *notes: str, labels: Mapping[str, str] = PLAIN
+    frame: DataFrame, titles: Mapping[str, str], *notes: str, labels: Mapping[str, str] = {}
 ) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 
 from fedcore.base.lazy import pd
 from pipeline.catalogue.schema import PaperParams
@@ -46,9 +45,7 @@ class Listing(Target):
         frame = pd.DataFrame(lines, columns=[*COLUMNS])
         write_grid(self.grid(sources, words, known), frame, outputs, sources.layout)
 
-    def grid(
-        self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = MappingProxyType({})
-    ) -> Grid:
+    def grid(self, sources: Sources, words: Mapping[Cell, str], known: Mapping[Cell, float] = {}) -> Grid:
         """Lay the table out: the word of each cell, and the number that is published for some."""
         columns, texts = self.columns(sources.params), (f"{self.title}.", self.note)
         scale_and_variant = (sources.scale, sources.params.variant) if self.scaled else ()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedcore.base.lazy import pd
 from pipeline.reports import inequalities
 from pipeline.reports.drawings import Picture
-from pipeline.reports.inequalities import GROUPS, PLAIN, Floats, Sides
+from pipeline.reports.inequalities import GROUPS, Floats, Sides
 
 Counts = NDArray[np.int64]
 RADIUS, SPACING, ANGLES = 3.0, 0.125, 96
@@ -102,7 +102,7 @@ Setting = tuple[str, Callable[[Population, int], Sides], float]
 
 
 def picture(
-    settings: Mapping[str, Setting], laws: Collection[str], *notes: str, labels: Mapping[str, str] = PLAIN
+    settings: Mapping[str, Setting], laws: Collection[str], *notes: str, labels: Mapping[str, str] = {}
 ) -> Picture:
     """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
 

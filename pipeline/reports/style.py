@@ -5,7 +5,6 @@ Colours are those of Okabe and Ito, which colour-blind readers can tell apart; m
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from fedcore.base.registry import Line, plugins
 from pipeline.catalogue.targets import Sources
@@ -46,7 +45,7 @@ def look(name: str, among: Iterable[str] = ()) -> Look:
     return replace(SPARE[others.index(name) % len(SPARE)], label=label(name))
 
 
-def looks(names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Look]:
+def looks(names: Iterable[str], labels: Mapping[str, str] = {}) -> dict[str, Look]:
     """Return how each of the algorithms of a figure looks, in order; ``labels`` names others in print."""
     names = list(dict.fromkeys(names))
     return {name: replace(look(name, names), label=labels.get(name, label(name))) for name in names}

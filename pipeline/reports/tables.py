@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 
 from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.schema import PaperParams
@@ -239,7 +238,7 @@ def arrange(
     table: Table,
     columns: Sequence[Column],
     paper: Paper,
-    labels: Mapping[str, str] = MappingProxyType({}),
+    labels: Mapping[str, str] = {},
     origin: str = "",
 ) -> Grid:
     """Lay a tidy table out, without sentences that would name a method without finished runs.
