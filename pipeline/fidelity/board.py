@@ -14,7 +14,6 @@ from fedcore.base.lazy import DataFrame, pd
 from pipeline.claims.ledger import Claim, Status, Verdict, cells_of, judge, ledger
 from pipeline.papers import papers, published
 from pipeline.reports import agreement
-from pipeline.reports.agreement import ON_A_PART, stands_in
 from pipeline.reports.grid import missed
 from pipeline.reports.results import read_tidy, untested
 
@@ -186,7 +185,7 @@ def _tidy(paper: str, target: str, frame: DataFrame) -> DataFrame:
     rows = [split_reading(row) for row in cells["row"]]
     reading = pd.Series([report_reading or row_reading for _, row_reading in rows], cells.index, object)
     states = zip(cells["data_state"], cells["published_unit"], strict=True)
-    partial = pd.Series([stands_in(*state) for state in states], cells.index, bool)
+    partial = pd.Series([agreement.stands_in(*state) for state in states], cells.index, bool)
     diverged = cells["diverged"].fillna(0)
     unscored = diverged + missed(frame).reindex(cells.index)
     judges = (cells["verdict"].notna() & cells["verdict"].ne("")) | ("verdict" not in frame) | (unscored > 0)
@@ -211,7 +210,7 @@ def _verdict(line: Mapping[Hashable, Any]) -> str:
     if words := untested(line["scale"]):
         return words
     if line["part_of_data"] is True:
-        return ON_A_PART
+        return agreement.ON_A_PART
     if line["n"] + line["unscored"] < line["seeds"]:
         return SHORT
     if not line["comparable"]:

@@ -8,7 +8,6 @@ from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.targets import Asked, Cell, Target
 from pipeline.reports import effects
 from pipeline.reports.captions import extent
-from pipeline.reports.effects import UNCORRECTED, with_interval
 from pipeline.reports.grid import PrintedCell
 from pipeline.reports.significance import DIGITS, FEWEST
 from pipeline.reports.standings import BoardContent, boards, complete, too_narrow
@@ -91,7 +90,7 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
         left_out, rival = _left_out(plan, case_runs)
         texts = [_advice(plan, tested, case_runs, rival), left_out]
         for group in verdicts.values():
-            pairs = ((line["column"], with_interval(line)) for line in group)
+            pairs = ((line["column"], effects.with_interval(line)) for line in group)
             entries = [f"{plan.labels[name]} {by}{state.get(name, '')}" for name, by in pairs]
             texts.append("; ".join(_first(entries, LISTED)) or "–")
         link = PrintedCell(evidence.partition(".")[0], link=evidence) if tested else PrintedCell("–")
@@ -100,9 +99,9 @@ def _decided(plan: Plan, scores: DataFrame) -> BoardContent:
     note = (
         f"Points against {plan.labels[base]} with 95% intervals (of two data sets or more); better and "
         f"worse: the whole interval lies beyond {plan.benchmark.margin:g} points; of fewer than {FEWEST} "
-        "data sets nothing is decided. "
-        f"{UNCORRECTED}{too_narrow(plan)} Left out: with each data set left out in turn, how far the method "
-        f"that leads on the others is ahead on it; a leader is advised only where that is above 0{always}."
+        f"data sets nothing is decided. {effects.UNCORRECTED}{too_narrow(plan)} Left out: with each data set "
+        f"left out in turn, how far the method that leads on the others is ahead on it; a leader is advised "
+        f"only where that is above 0{always}."
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), HEADS, rows, note)
 
@@ -178,7 +177,7 @@ def _headlines(plan: Plan, scores: DataFrame) -> BoardContent:
     note = (
         f"Holds: the whole interval lies above {margin:g} points; fails: below; undecided: neither, "
         f"or of fewer than {FEWEST} data sets. Points with 95% intervals (of two data sets or more), on "
-        f"workloads of this benchmark. {UNCORRECTED}"
+        f"workloads of this benchmark. {effects.UNCORRECTED}"
     )
     return BoardContent(pd.DataFrame(lines, columns=COLUMNS), GROUNDS, rows, note)
 
@@ -189,4 +188,4 @@ def _tested(line: Line, margin: float) -> str:
         return verdict
     if line["n"] >= FEWEST and line["high"] <= margin and line["verdict"] != "equivalent":
         verdict = "fails"
-    return f"{verdict}: {with_interval(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"
+    return f"{verdict}: {effects.with_interval(line)}, {line['n']} data set{'s' if line['n'] > 1 else ''}"

@@ -14,7 +14,6 @@ from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Asked, Cell, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
-from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
@@ -106,7 +105,7 @@ class Curves(Target):
     series: Callable[[RunFacts], Series[float]] | None = None
     horizontal: str = "communication round"
     shared: bool = True
-    note: Note = ""
+    note: captions.Note = ""
     beside: str = ""
 
     def column_labels(self, params: PaperParams) -> Mapping[str, str]:
@@ -193,7 +192,7 @@ def _write(sources: Sources, picture: Picture, runs: Sequence[RunFacts], outputs
     scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
     notes = [(paper.datasets.get(name := facts.run.dataset, name), *facts.notes) for facts in runs]
     texts = (f"{target.title}.", *picture.sentences)
-    origin = origin_of(runs if target.needs == "runs" else ())
+    origin = captions.origin_of(runs if target.needs == "runs" else ())
     caption = captions.compose(texts, target.published, paper, scale, variant, notes, origin)
     figures.write(sources, picture.figure, picture.numbers, caption, outputs)
 

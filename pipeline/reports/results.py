@@ -17,8 +17,8 @@ from fedcore.base.lazy import DataFrame, Series, pd
 from fedcore.execution.integrity import HISTORY, PARTITION, PROVENANCE, STATISTICS, SUMMARY, TIMING, changed
 from fedcore.execution.status import cause
 from pipeline.catalogue.targets import Cell, PlannedRun
-from pipeline.reports import agreement, kept
-from pipeline.reports.agreement import ON_A_PART
+from pipeline.reports import kept
+from pipeline.reports.agreement import ON_A_PART, Agreement
 from pipeline.reports.significance import Samples
 
 REPRODUCTION: Final = "paper"
@@ -324,7 +324,7 @@ def causes(runs: Iterable[RunFacts]) -> str:
     return "; ".join(f"{number} {what}" for what, number in sorted(failed.items(), reverse=True))
 
 
-def verdict(compared: agreement.Agreement, scale: str, part_of_data: bool = False) -> str:
+def verdict(compared: Agreement, scale: str, part_of_data: bool = False) -> str:
     """Say whether a cell agrees with the published one, of which only full-scale runs on full data tell."""
     if not compared.verdict:
         return ""

@@ -13,7 +13,6 @@ from fedcore.base.lazy import Axes, DataFrame, matplotlib, pd, seaborn
 from pipeline.catalogue.targets import Asked, Target
 from pipeline.reports import captions, effects, figures, style
 from pipeline.reports.drawings import Drawing, Inputs, Picture
-from pipeline.reports.effects import Effect
 from pipeline.reports.render import in_print
 from pipeline.reports.significance import FEWEST
 from pipeline.reports.standings import complete, contending, expected, found_effects, relative_costs, scores
@@ -118,7 +117,7 @@ def _draw_kinds(plan: Plan, inputs: Inputs) -> Picture:
     return Picture(numbers, figure, notes)
 
 
-def _effect_lines(found: Mapping[str, Mapping[str, Effect]]) -> DataFrame:
+def _effect_lines(found: Mapping[str, Mapping[str, effects.Effect]]) -> DataFrame:
     """Return a line for each effect of each group."""
     lines = [effect.line(name, group) for group, each in found.items() for name, effect in each.items()]
     return pd.DataFrame(lines, columns=["row", "column", "mean", "low", "high", "n"])

@@ -13,8 +13,6 @@ from fedcore.base.lazy import DataFrame, pd
 from pipeline.catalogue.schema import Range, TimesParams
 from pipeline.catalogue.targets import Asked, Cell, Column, Sources, Target
 from pipeline.reports import captions, effects
-from pipeline.reports.captions import origin_of
-from pipeline.reports.effects import UNCORRECTED, Effect
 from pipeline.reports.grid import Grid, PrintedCell
 from pipeline.reports.render import write_grid
 from pipeline.reports.results import RunFacts, each_once, is_made, read, refuse_changed
@@ -91,7 +89,7 @@ class Board(Target):
         count, planned = sum(is_made(run, sources.root) for run in sources.runs), len(sources.runs)
         missing = "" if count == planned else f"{count} of {planned} runs are here."
         sentences = (f"{self.title}.", f"{content.note} Protocol {self.plan.protocol}.", missing)
-        origin, name = origin_of(each_once(cells)), f"{sources.paper}-{sources.name}"
+        origin, name = captions.origin_of(each_once(cells)), f"{sources.paper}-{sources.name}"
         caption = captions.compose(sentences, self.published, sources.declared, origin=origin)
         grid = Grid(name, columns, tuple(content.rows), caption, self.heading, self.words)
         write_grid(grid, stated, outputs, sources.layout)
@@ -131,11 +129,12 @@ def _said(plan: Plan, run_scores: DataFrame) -> BoardContent:
         f"Effects: points against {base}, means over data sets of means over settings and "
         "seeds. Intervals: 95%, hierarchical bootstrap. p: exact sign-flip test over data sets, corrected "
         f"by Holm within families of methods: {family}. Verdicts: at {margin:g} points, from {FEWEST} "
-        f"data sets on. {UNCORRECTED} E(n): expected points of the best of n trials against the base's best "
-        f"of all, on rows to choose by. Mean rank: over the {ranked} settings that all ranked methods have. "
-        "Bytes, rows: against the base, a row without a gradient counting a third. At an end: share of the "
-        f"chosen values in an outer sixteenth of their range, marked beyond {NARROW:.0%}. Diverged: share of "
-        "trials, and of final runs. Missing: settings that lack runs. Empty: the base, or in no family."
+        f"data sets on. {effects.UNCORRECTED} E(n): expected points of the best of n trials against the "
+        f"base's best of all, on rows to choose by. Mean rank: over the {ranked} settings that all ranked "
+        "methods have. Bytes, rows: against the base, a row without a gradient counting a third. At an "
+        f"end: share of the chosen values in an outer sixteenth of their range, marked beyond {NARROW:.0%}. "
+        "Diverged: share of trials, and of final runs. Missing: settings that lack runs. Empty: the base, or "
+        "in no family."
     )
     return BoardContent(frame, STATISTICS, rows, f"{note}{too_narrow(plan)}{_saturated(plan, run_scores)}")
 
@@ -223,7 +222,7 @@ def contending(plan: Plan, run_scores: DataFrame) -> DataFrame:
     return complete(plan, run_scores[run_scores["method"].isin(plan.contenders)])
 
 
-def found_effects(plan: Plan, run_scores: DataFrame) -> dict[str, Effect]:
+def found_effects(plan: Plan, run_scores: DataFrame) -> dict[str, effects.Effect]:
     """Return the effect of each method but the base, the largest first."""
     complete_runs, base = complete(plan, run_scores), plan.benchmark.base
     gains = {name: effects.effect(complete_runs, name, base) for name in plan.labels if name != base}

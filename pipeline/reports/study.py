@@ -19,7 +19,6 @@ from pipeline.catalogue.params import StudyError, require_known
 from pipeline.catalogue.schema import PaperParams, StudyParams
 from pipeline.catalogue.targets import Best, Changes, Column, Paper, Query, Target, Variation
 from pipeline.reports import benchmark, cost, figures, ranks, significance
-from pipeline.reports.cost import Cost
 from pipeline.reports.drawings import Curves, Drawing, Inputs, Picture, by_label
 from pipeline.reports.results import RunFacts
 from pipeline.reports.search import (
@@ -207,12 +206,12 @@ def _curves(design: _Design) -> Curves:
     )
 
 
-def _cost(design: _Design) -> Cost:
+def _cost(design: _Design) -> cost.Cost:
     params, report, metric = design.params, design.params.report, design.metric
     base, labels = _base(params), {key: (c.group, c.label) for key, c in design.settings.items()}
     ends = f"the test {metric.label} with which {method_label(params, base)} ends at the same seed"
     reached = f"a test {metric.label} of {report.target:g}" if report.target else ends
-    return Cost(
+    return cost.Cost(
         title=f"Rounds and traffic until {reached}",
         published="Cost",
         columns=lambda params: cost.columns(labels),

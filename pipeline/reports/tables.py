@@ -15,7 +15,6 @@ from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Best, Cell, Column, Paper, Query, Sources, Target, Test
 from pipeline.reports import captions, results, significance, style
 from pipeline.reports.agreement import Agreement, stands_in
-from pipeline.reports.captions import Note, origin_of
 from pipeline.reports.grid import (
     MISSED,
     PARTIAL,
@@ -96,7 +95,7 @@ class Table(Target):
     best: Best = "largest"
     test: Test = "t"
     when: str = "after the last round"
-    note: Note = ""
+    note: captions.Note = ""
     heading: str = "Method"
     search: bool = False
     untrained: bool = False
@@ -116,7 +115,7 @@ class Table(Target):
         numbers = sources.declared.numbers
         frame = tidy(sources.paper, sources.name, self, cells, numbers, columns, sources.earlier)
         labels = self.row_labels(sources.params)
-        origin = origin_of(results.each_once(cells) if self.needs == "runs" else ())
+        origin = captions.origin_of(results.each_once(cells) if self.needs == "runs" else ())
         grid = arrange(frame, self, columns, sources.declared, labels, origin)
         write_grid(grid, frame, outputs, sources.layout)
 
