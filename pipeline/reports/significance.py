@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 
 from fedcore.base.lazy import DataFrame, pd, scipy
-from pipeline.catalogue.targets import Best, Column, Test
+from pipeline.catalogue.targets import Best, Test
 
 ALPHA, CONFIDENCE = 0.05, 0.95
 FEWEST = 5  # pairs of runs, or data sets: with fewer there is no test, interval or verdict
@@ -53,16 +53,6 @@ def parse_samples(text: object) -> dict[str, float]:
     """Return the numbers of a text that ``format_samples`` made; none of a missing one."""
     parts = text.split() if isinstance(text, str) else []
     return {pair: float(value) for pair, _, value in (part.rpartition("=") for part in parts)}
-
-
-def columns(frame: DataFrame, best: Best, test: Test, compared: Sequence[Column]) -> dict[str, Comparison]:
-    """Compare the methods of each column of a tidy table.
-
-    ``frame`` has ``row``, ``column``, ``n``, ``seeds`` and ``values``; cells with fewer runs than asked for
-    don't compete. Which mean is best, and which test is meant, a column may say otherwise.
-    """
-    samples = complete(frame)
-    return {c.key: compare(samples.get(c.key, {}), c.best or best, c.test or test) for c in compared}
 
 
 def complete(frame: DataFrame) -> dict[str, dict[str, Samples]]:

@@ -159,9 +159,16 @@ def tidy(
 
 
 def compared_in(frame: DataFrame, table: Table, columns: Sequence[Column]) -> dict[str, Comparison]:
-    """Compare the rows of each column that compete for the best."""
+    """Compare the rows of each column that compete for the best: complete ones that don't stand apart.
+
+    Which mean is best, and which test is meant, a column may say otherwise than its table.
+    """
     rivals = frame if table.apart is None else frame[~frame["row"].map(table.apart).astype(bool)]
-    return significance.columns(rivals, table.best, table.test, columns)
+    samples = significance.complete(rivals)
+    return {
+        c.key: significance.compare(samples.get(c.key, {}), c.best or table.best, c.test or table.test)
+        for c in columns
+    }
 
 
 def _line(

@@ -15,7 +15,7 @@ from pipeline.catalogue.targets import Column, Paper, Query, Test
 from pipeline.reports import captions, render, significance
 from pipeline.reports.grid import Grid
 from pipeline.reports.significance import Comparison, compare, holm
-from pipeline.reports.tables import Table, arrange
+from pipeline.reports.tables import Table, arrange, compared_in
 
 COLUMN = (Column("all", "All"),)
 MADE = "Commit abc1234567, newest run 2023-01-02."
@@ -230,7 +230,7 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
         ]
     )
     columns = (Column("x", "X"), Column("y", "Y", best="smallest"), Column("z", "Z", test="none"))
-    comparisons = significance.columns(frame, TABLE.best, TABLE.test, columns)
+    comparisons = compared_in(frame, TABLE, columns)
     assert {key: comparison.best for key, comparison in comparisons.items()} == {"x": "a", "y": "b", "z": "a"}
     assert set(comparisons["x"].p) == {"b"}
     assert (dict(comparisons["z"].p), comparisons["z"].why) == ({}, significance.UNASKED)
@@ -238,7 +238,7 @@ def test_only_complete_cells_compete_by_the_columns_own_rules() -> None:
     assert p.notna().tolist() == [False, True, False, False, True, False, False, False]
     assert p[1] == pytest.approx(stats.ttest_rel(WORSE, BEST).pvalue)
     assert significance.with_p(frame, {})["p_best"].isna().all()
-    assert significance.columns(frame, TABLE.best, TABLE.test, (Column("w", "W"),))["w"] == Comparison()
+    assert compared_in(frame, TABLE, (Column("w", "W"),))["w"] == Comparison()
 
 
 def test_nothing_is_compared_where_nothing_is_best() -> None:
