@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcore.base.files import write_text
 from fedcore.base.lazy import DataFrame, Figure, Series, pd
 from pipeline.catalogue.schema import PaperParams
 from pipeline.catalogue.targets import Asked, Cell, Query, Sources, Target
 from pipeline.reports import captions, figures, results, style
+from pipeline.reports.render import csv, figure_in_latex, md
 from pipeline.reports.results import Published, RunFacts, each_once, lost, read
 
 Values = Sequence[float | None]
@@ -72,7 +74,7 @@ class Drawing(Target):
             inputs = Inputs(sources.params, cells, _published(sources), {row for row, _ in lost_runs})
             frame, figure, sentences = self.draw(inputs)
             frame = frame.assign(paper=sources.paper, target=sources.name, scale=sources.scale)
-            _write(sources, Picture(frame, figure, (*sentences, lacks)), each_once(cells), outputs)
+            write(sources, Picture(frame, figure, (*sentences, lacks)), each_once(cells), outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +137,7 @@ class Curves(Target):
         )
         with figures.styled(sources.layout.columns):
             figure = self.figure_of(frame, sources, {row for row, _ in lost_runs})
-            _write(sources, Picture(frame, figure, sentences), runs, outputs)
+            write(sources, Picture(frame, figure, sentences), runs, outputs)
 
     def tidy(self, paper: str, target: str, cells: Cells) -> DataFrame:
         """Return one line for each algorithm (row), panel (column) and round in which any run measured it.
@@ -186,15 +188,22 @@ class Curves(Target):
         return figure
 
 
-def _write(sources: Sources, picture: Picture, runs: Sequence[RunFacts], outputs: Mapping[str, Path]) -> None:
-    """Write a figure of these runs with its caption, and the numbers that it was drawn from."""
-    target, paper = sources.target, sources.declared
+def write(sources: Sources, picture: Picture, runs: Sequence[RunFacts], outputs: Mapping[str, Path]) -> None:
+    """Write a figure of these runs, its caption as Markdown and in a figure of LaTeX, and its numbers."""
+    target, paper, layout = sources.target, sources.declared, sources.layout
     scale, variant = (sources.scale, str(runs[0].run.spec["variant"])) if runs else ("", "")
     notes = [(paper.datasets.get(name := facts.run.dataset, name), *facts.notes) for facts in runs]
     texts = (f"{target.title}.", *picture.sentences)
     origin = captions.origin_of(runs if target.needs == "runs" else ())
     caption = captions.compose(texts, target.published, paper, scale, variant, notes, origin)
-    figures.write(sources, picture.figure, picture.numbers, caption, outputs)
+    first, rest = caption.divided()
+    paragraphs = filter(None, [f"{caption.watermark} {first}".strip(), rest])
+    write_text(outputs["caption"], "\n\n".join(map(md, paragraphs)) + "\n")
+    spans = layout.columns == 2 and picture.figure.get_figwidth() > style.COLUMN
+    write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
+    figure = figures.captioned(picture.figure, caption.text) if layout.captions else picture.figure
+    figures.save(figure, outputs)
+    write_text(outputs["csv"], csv(picture.numbers))
 
 
 def _published(sources: Sources, target: str = "") -> Mapping[Cell, Published]:

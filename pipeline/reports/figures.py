@@ -9,13 +9,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from fedcore.base.files import write_text
 from fedcore.base.lazy import Axes, DataFrame, Figure, Series, matplotlib, seaborn
 from fedcore.execution import result
-from pipeline.catalogue.targets import Sources
-from pipeline.reports.captions import Caption
-from pipeline.reports.render import csv, figure_in_latex, md
-from pipeline.reports.style import COLUMN, TEXT, Look
+from pipeline.reports.style import TEXT, Look
 
 STYLE: Any = result.STYLE | {
     "axes.formatter.min_exponent": 3,
@@ -117,19 +113,6 @@ def save(figure: Figure, outputs: Mapping[str, Path | IO[bytes]]) -> None:
     with styled():
         for form in filter(outputs.__contains__, dates):
             figure.savefig(outputs[form], format=form, metadata=dates[form])
-
-
-def write(
-    sources: Sources, figure: Figure, frame: DataFrame, caption: Caption, outputs: Mapping[str, Path]
-) -> None:
-    """Write a figure, its caption as Markdown and in a figure of LaTeX, and the numbers it was drawn from."""
-    spans = sources.layout.columns == 2 and figure.get_figwidth() > COLUMN
-    first, notes = caption.divided()
-    paragraphs = filter(None, [f"{caption.watermark} {first}".strip(), notes])
-    write_text(outputs["caption"], "\n\n".join(map(md, paragraphs)) + "\n")
-    write_text(outputs["tex"], figure_in_latex(sources.paper, sources.name, caption, spans))
-    save(captioned(figure, caption.text) if sources.layout.captions else figure, outputs)
-    write_text(outputs["csv"], csv(frame))
 
 
 def published(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str = "0.3", **more: Any) -> None:
