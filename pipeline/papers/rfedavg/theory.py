@@ -22,7 +22,7 @@ S the mean over clients of the covariance of a batch's mean row.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -49,20 +49,6 @@ CHANGES: tuple[tuple[str, Any], ...] = (
     ("evaluation.train_every", 0),
     ("evaluation.observe.path.every", 10),
 )
-
-
-class Measures(NamedTuple):
-    """Left sides of Lemma 2, with all and with delayed maps, and of Lemma 3, in a round and along training.
-
-    Then gradients' squared norms, with all and with delayed maps. Means over copies, of clients the largest.
-    """
-
-    drift: Floats
-    delayed: Floats
-    deviation: Floats
-    along: Floats
-    g: Floats
-    g_delayed: Floats
 
 
 @dataclass(frozen=True)
@@ -101,7 +87,7 @@ def rate(run: PlannedRun, step: int) -> float:
     return float(training["lr"] / (1 + step / training["lr_schedule"]["offset"]))
 
 
-def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
+def follow(run: PlannedRun, starts: Floats) -> tuple[Mapping[str, Floats], Sizes, Floats]:
     """Train three ways on the same batches: FedAvg on eq. (3), the run's method, and FedAvg anew each round.
 
     Args:
@@ -109,8 +95,8 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
         starts: first models [copies, classes, d].
 
     Returns:
-        What was measured [rounds], each the largest over a round's steps; what the constants are made of; the
-        method's models [rounds + 1, copies, classes, d].
+        What ``_measure`` returns [rounds], the largest over a round's steps; what the constants are made of;
+        the method's models [rounds + 1, copies, classes, d].
     """
     training, (rows, labels) = run.spec["training"], clients_of(run)
     steps, count, means = training["local_steps"], len(rows), rows.mean(axis=1)
@@ -133,9 +119,10 @@ def follow(run: PlannedRun, starts: Floats) -> tuple[Measures, Sizes, Floats]:
             sent = np.repeat(heads[METHOD][:, None], count, axis=1)
         maps = np.einsum("rnci,ni->rnc", sent, means)
         path.append(heads[METHOD])
-    maxima = Measures(*np.array(measured).reshape(training["rounds"], steps, -1).max(axis=1).T)
+    by_name = {name: np.array([step[name] for step in measured]) for name in measured[0]}
+    maxima = {name: values.reshape(-1, steps).max(axis=1) for name, values in by_name.items()}
     h = float(np.square(rows).sum(axis=-1).max())
-    g, delayed = float(maxima.g.max()), float(maxima.g_delayed.max())
+    g, delayed = float(maxima["g"].max()), float(maxima["g_delayed"].max())
     return maxima, Sizes(steps, count, weight_of(run), g, delayed, h, tau), np.stack(path)
 
 
@@ -163,20 +150,25 @@ def _gradients(
     return gradients
 
 
-def _measure(models: Floats, heads: Floats, gradients: Floats) -> Measures:
+def _measure(models: Floats, heads: Floats, gradients: Floats) -> dict[str, float]:
+    """Return Lemma 2's left sides, with all and delayed maps, and Lemma 3's, in a round and along training.
+
+    Then gradients' squared norms, with all and with delayed maps. Means over copies, of clients the largest.
+    """
+
     def size(matrices: Floats) -> Floats:
         norms: Floats = np.square(matrices).sum(axis=(-1, -2)).mean(axis=0)
         return norms
 
     middle, moved = models.mean(axis=2), models - heads[:, :, None]
-    return Measures(
-        drift=size(moved[PLAIN]).max(),
-        delayed=size(moved[METHOD]).max(),
-        deviation=size(middle[METHOD] - middle[RESTARTED]),
-        along=size(middle[METHOD] - middle[PLAIN]),
-        g=size(gradients[PLAIN]).max(),
-        g_delayed=size(gradients[METHOD]).max(),
-    )
+    return {
+        "drift": size(moved[PLAIN]).max(),
+        "delayed": size(moved[METHOD]).max(),
+        "deviation": size(middle[METHOD] - middle[RESTARTED]),
+        "along": size(middle[METHOD] - middle[PLAIN]),
+        "g": size(gradients[PLAIN]).max(),
+        "g_delayed": size(gradients[METHOD]).max(),
+    }
 
 
 def of_method(
@@ -209,13 +201,13 @@ def of_method(
         done = int(rounds[index])
         eta = rate(run, done * sizes.steps)
         moved, lemma = (sizes.steps * eta) ** 2, eta**2 * sizes.c1 + eta**4 * later
-        first = {"Lemma 2": (maxima.drift[done], moved * sizes.g)}
+        first = {"Lemma 2": (maxima["drift"][done], moved * sizes.g)}
         if method == METHODS[0]:
             return first | {"Lemma 1": (distances[index], v / (time[index] + sizes.steps))}
         return first | {
-            "Lemma 2, delayed": (maxima.delayed[done], moved * sizes.delayed),
-            "Lemma 3, in a round": (maxima.deviation[done], lemma),
-            "Lemma 3, along training": (maxima.along[done], lemma),
+            "Lemma 2, delayed": (maxima["delayed"][done], moved * sizes.delayed),
+            "Lemma 3, in a round": (maxima["deviation"][done], lemma),
+            "Lemma 3, along training": (maxima["along"][done], lemma),
             "theorem": (errors["eq. (3)"][index], smooth / 2 * v_prime / time[index]),
         }
 
@@ -232,7 +224,7 @@ def of_method(
     remark = (
         f"{label}: v' is {v_prime:.2g}, and {enough:.2g} would do; should left sides stay as "
         f"they end, the theorem fails after {failing:.0e} steps, Lemma 3 along training "
-        f"after {2 / mu * np.sqrt(sizes.c1 / maxima.along[-1]):.0e}."
+        f"after {2 / mu * np.sqrt(sizes.c1 / maxima['along'][-1]):.0e}."
     )
     return tidy, sizes, remark
 
