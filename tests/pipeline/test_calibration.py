@@ -33,7 +33,7 @@ def collected(made: Catalogue, target: str, root: Path) -> tuple[Table, pd.DataF
     table = made.target("comfed", target)
     assert isinstance(table, Table)
     cells = made.cells("comfed", target)
-    algorithm = STEPS[target].algorithm
+    algorithm, *_ = STEPS[target]
     for distance, row in ((FAR, IN_USE), *((distance, row) for row, distance in NEAR.items())):
         for run in cells.get((row, algorithm), ()):
             folder = root / run.folder
@@ -52,7 +52,7 @@ def test_each_candidate_changes_what_it_names_and_nothing_else(made: Catalogue) 
     cells = {(target, *key): runs for target in STEPS for key, runs in made.cells("comfed", target).items()}
 
     def spec(target: str, row: str) -> dict[str, Any]:
-        (run,) = cells[target, row, STEPS[target].algorithm]
+        (run,) = cells[target, row, STEPS[target][0]]
         assert cells[target, row, DISTANCE] == (run,), "the distance is that of the same run"
         return dict(run.spec)
 
@@ -84,7 +84,7 @@ def test_the_nearest_candidate_is_bold_and_the_distance_is_that_from_the_printed
 ) -> None:
     table, frame = collected(made, target, tmp_path)
     lines = frame.set_index(["row", "column"])
-    algorithm = STEPS[target].algorithm
+    algorithm, *_ = STEPS[target]
     assert set(lines["published_mean"].xs(algorithm, level="column")) == {PRINTED[target]}
     away = lines["mean"].xs(DISTANCE, level="column").dropna()
     assert away.to_dict() == pytest.approx(distances), "and what did not run is no distance away"

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from fedcore.base.lazy import DataFrame
 from pipeline.catalogue.schema import PaperParams
@@ -97,23 +96,14 @@ ACCURACIES: Mapping[str, Target] = {
 }
 
 
-class Step(NamedTuple):
-    """A part of the search: the algorithm whose published number candidates are compared with, its name in
-    print, what is searched, and what each candidate puts in place of the values in use.
+def search(
+    algorithm: str, label: str, what: str, candidates: Mapping[str, Changes], split: str, words: str
+) -> Table:
+    """Declare a part of the search on one partition: the accuracy, and its distance from the published one.
+
+    Candidates are compared with the number that Table IV prints of the algorithm, ``label`` in print; each
+    puts its changes in place of the values in use. Seeds: the first of three.
     """
-
-    algorithm: str
-    label: str
-    what: str
-    candidates: Mapping[str, Changes]
-
-
-def search(step: Step, split: str, words: str) -> Table:
-    """Declare it on one partition: the accuracy, and its distance from the published one.
-
-    Seeds: the first of three. Table IV prints what every candidate is measured against.
-    """
-    algorithm, label, what, candidates = step
     accuracy = Column(algorithm, label, best="none")
     distance = Column(DISTANCE, "distance from the published", best="smallest", decimals=2)
     return Table(
@@ -146,9 +136,9 @@ CLIENT_SIDE: dict[str, Changes] = {
     for lr in rates
 }
 CLIENT_SIDE["lr 0.01, B 128, E 5"] = (*CLIENT_SIDE["lr 0.01, B 128"], ("training.local_epochs", 5))
-STEPS: Mapping[str, Step] = {
-    "calibration": Step("fedavg", "FedAvg", "local rate, batch size and epochs", CLIENT_SIDE),
-    "calibration_server": Step(
+STEPS: Mapping[str, tuple[str, str, str, Mapping[str, Changes]]] = {
+    "calibration": ("fedavg", "FedAvg", "local rate, batch size and epochs", CLIENT_SIDE),
+    "calibration_server": (
         "fedyogi",
         "FedYogi",
         "server rate and tau",
@@ -157,8 +147,11 @@ STEPS: Mapping[str, Step] = {
             **{f"tau {tau:g}": (("algorithm.tau", tau),) for tau in (1e-4, 1e-2)},
         },
     ),
-    "calibration_prox": Step(
-        "fedprox", "FedProx", "mu", {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)}
+    "calibration_prox": (
+        "fedprox",
+        "FedProx",
+        "mu",
+        {f"mu {mu:g}": (("algorithm.mu", mu),) for mu in (0.001, 0.1, 1.0)},
     ),
 }
 
@@ -186,13 +179,14 @@ def calibrated(params: PaperParams, method: str, column: str, changes: Changes) 
     return Query(CALIBRATION, column, SPLIT, method, changes, seeds(params))
 
 
+varied = partial(variations, columns=DATASETS, query=calibrated, when="")
 LOCAL = "algorithm.momentum_in_local"
 BY_SKEW = {
     "fedavg": Variation("", "fedavg"),
     "fedavg_iid": Variation("FedAvg, IID", "fedavg", (("partition.alpha", IID),)),
 }
 VARIATIONS: Mapping[str, Table] = {
-    "variations": variations(
+    "variations": varied(
         "Best test accuracy so far with one value changed",
         "Sections I and VI",
         {
@@ -205,37 +199,31 @@ VARIATIONS: Mapping[str, Table] = {
                 "ProxYogi, server momentum .5 in local steps", "prox_yogi", ((LOCAL, 0.5),)
             ),
         },
-        DATASETS,
-        calibrated,
         measure=lambda facts, column: best_so_far(facts, facts.run.spec["training"]["rounds"]),
-        when="",
     ),
-    "stability": variations(
+    "stability": varied(
         "Runs of SCAFFOLD that diverge",
         "Section V",
         {
             "scaffold": Variation("SCAFFOLD, option I", "scaffold"),
             "scaffold_2": Variation("SCAFFOLD, option II", "scaffold", (("algorithm.option", 2),)),
         },
-        DATASETS,
-        calibrated,
         measure=lambda facts, column: 100.0 * facts.diverged,
         unit="% of runs",
         decimals=0,
-        when="",
     ),
-    "drifts": variations(
+    "drifts": varied(
         "How far clients' models lie apart: 1 less the cosine",
         "Sections I and IV",
         {**BY_SKEW, **{name: Variation("", name) for name in ("fedprox", "scaffold")}},
-        DATASETS,
-        lambda params, method, column, changes: calibrated(params, method, column, (*changes, OBSERVED)),
+        query=lambda params, method, column, changes: calibrated(
+            params, method, column, (*changes, OBSERVED)
+        ),
         measure=lambda facts, column: (
             100 * float(facts.table("divergence.csv")["local"].mean()) if facts.final else None
         ),
         unit="hundredths",
         decimals=4,
-        when="",
     ),
 }
 
@@ -253,7 +241,7 @@ PAPER = Paper(
         },
         **VARIATIONS,
         **{
-            f"{name}{ending}": search(step, split, words)
+            f"{name}{ending}": search(*step, split, words)
             for ending, (split, words) in PARTITIONS.items()
             for name, step in STEPS.items()
         },
