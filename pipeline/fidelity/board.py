@@ -107,7 +107,7 @@ def compare(printed: DataFrame, reports: Reports, scale: str) -> DataFrame:
     frame["built"] = (frame["paper"] + "/" + frame["beside"]).isin(map("/".join, reports))
     frame["scale"] = scale
     frame["verdict"] = [_verdict(line) for line in frame.to_dict("records")]
-    return frame.merge(order(frame), on=agreement.COLUMN, how="left")[CELLS]
+    return frame.merge(agreement.ordering(ranked(frame)), on=agreement.COLUMN, how="left")[CELLS]
 
 
 def ours(reports: Reports) -> DataFrame:
@@ -128,11 +128,6 @@ def ranked(cells: DataFrame) -> DataFrame:
     for name in ("mean", "published_mean"):
         compared[name] = compared[name].mask(of_changes & ~change & compared[name].notna(), 0.0)
     return compared
-
-
-def order(cells: DataFrame) -> DataFrame:
-    """Return ``methods`` and Kendall's ``tau`` of each column of ``ranked`` cells."""
-    return agreement.ordering(ranked(cells))
 
 
 def by_table(cells: DataFrame) -> DataFrame:

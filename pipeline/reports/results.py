@@ -97,11 +97,6 @@ class RunFacts:
         """Its last measurements, by which it is scored; None if it diverged or there is no run."""
         return self.summary["final"] if self.summary else None
 
-    @property
-    def accuracy(self) -> float | None:
-        """Its last test accuracy in per cent; None if it diverged or there is no run."""
-        return self.score("test_accuracy")
-
     def score(self, measurement: str, factor: float = 100.0) -> float | None:
         """Return one of its last measurements, in per cent; None if it was not finite or there is no run."""
         value = self.final.get(measurement) if self.final else None

@@ -221,7 +221,7 @@ def measured(table: Table, column: str, runs: Iterable[RunFacts]) -> Iterator[tu
     for run in runs:
         if is_made(run.run, run.root, table.needs == "partitions", run.kept_folder):
             with contextlib.suppress(NotKept):
-                yield run, run.accuracy if table.measure is None else table.measure(run, column)
+                yield run, run.score("test_accuracy") if table.measure is None else table.measure(run, column)
 
 
 def _samples(numbers: Mapping[RunFacts, float | None]) -> dict[str, float]:

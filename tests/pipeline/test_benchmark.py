@@ -425,7 +425,7 @@ def test_results_here_go_before_kept_ones() -> None:
     run = catalogue.needed("bench", "trials")[0]
     finish(run, Path(), 0.5)
     seal(Path(run.folder), run.spec, code=run.code)
-    assert RunFacts(run, Path()).accuracy == 50.0
+    assert RunFacts(run, Path()).score("test_accuracy") == 50.0
     flow = Workflow(parameters() | {"studies": {FILE: STUDY}})
     wildcards = SimpleNamespace(paper="bench", table="trials", get={"table": "trials"}.get)
     lines = "reports/reference/bench/runs.parquet"

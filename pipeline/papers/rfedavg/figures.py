@@ -66,7 +66,7 @@ def queries(params: PaperParams) -> dict[Cell, Query]:
 @drawing("Parameter study on CIFAR-10, similarity 0%, cross-device", "Fig. 9", queries)
 def study(inputs: Inputs) -> Picture:
     """Draw accuracy over each parameter."""
-    frame = over_seeds(inputs.cells, lambda facts: facts.accuracy)
+    frame = over_seeds(inputs.cells, lambda facts: facts.score("test_accuracy"))
     parts = frame["column"].str.rsplit("_", n=1, expand=True)
     points = frame.assign(column=parts[0], value=parts[1].astype(float))
     options = {"x": "value", "whiskers": True, "log": "x"}
