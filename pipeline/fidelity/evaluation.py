@@ -123,14 +123,10 @@ def evaluate(
     at random, until none fits any more. How long a run takes is known from the kept one; how much slower
     this machine is, from the runs so far. An interruption ends the runs, and leaves the reports.
 
-    Args:
-        catalogue: at the scale that is kept, with the editions of data that were taken.
-        seconds: how long it may take.
-        root: an empty folder for results/ and the rebuilt reports.
-        settings: where data come from, and on what to compute.
-        note: is called with each check, and with why data are not to be had.
-        fill: make cells and figures whose runs lack a kept history, the quickest first, and keep the
-            histories of runs that agree.
+    ``catalogue`` has the scale that is kept and the editions of data that were taken; ``root`` is an empty
+    folder for results/ and the rebuilt reports; ``note`` is called with each check, and with why data are not
+    to be had. ``fill``: make cells and figures whose runs lack a kept history, the quickest first, and keep
+    the histories of runs that agree.
     """
     evaluation, pace = Evaluation(), Pace(time.monotonic() + (1 - RESERVE) * seconds)
     kept = {paper: kept_runs(folder / paper / RUNS, settings.device) for paper in papers}

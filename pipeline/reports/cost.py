@@ -23,12 +23,8 @@ class Cost(Table):
     A run that never does counts in no mean, and its cell says so. Megabytes are printed with so many decimals
     that the smallest number has two digits or more.
 
-    Attributes:
-        metric: the column of a run's history.
-        falling: whether small values are good.
-        target: the value to reach; None for the last one of ``base`` at the same seed: of these rows the
-            best one on average.
-        base: rows.
+    ``metric`` is a column of histories; if ``falling``, small values are good. Without a ``target``, the
+    value to reach is the last one at the same seed of that row of ``base`` which is best on average.
     """
 
     metric: str = "test_accuracy"
@@ -85,14 +81,11 @@ class Cost(Table):
 def rounds_to(
     values: Series[float], level: float, *, falling: bool = False, interpolated: bool = False
 ) -> float:
-    """Return the round at which a measurement first reaches a level; ``NEVER`` if it doesn't.
+    """Return the round at which values by round first reach a level; ``NEVER`` if they don't.
 
-    Args:
-        values: what was measured, by round.
-        level: the value to reach.
-        falling: whether small values are good.
-        interpolated: count the crossing of the straight line between the best value so far before that round
-            and the one after it, a fraction of a round (McMahan et al. 2017, Table 1).
+    If ``falling``, small values are good. If ``interpolated``, it is a fraction of a round: the crossing of
+    the straight line between the best value so far before that round and the one after it (McMahan et al.
+    2017, Table 1).
     """
     values = (-values if falling else values).dropna().cummax()
     level = -level if falling else level

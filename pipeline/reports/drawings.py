@@ -53,9 +53,7 @@ class Picture(NamedTuple):
 class Drawing(Target):
     """A figure with a picture of its own.
 
-    Attributes:
-        draw: returns the tidy numbers and the figure that was drawn from them.
-        lacking: in which part of the figure diverged runs have no numbers; in all of it by default.
+    ``lacking``: in which part of the figure diverged runs have no numbers; in all of it by default.
     """
 
     kind = "drawing"

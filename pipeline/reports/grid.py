@@ -47,15 +47,10 @@ class PrintedCell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table ready to be printed in any format.
+    """A table ready to be printed in any format, with a unique name, such as ``rfedavg-table1``.
 
-    Attributes:
-        name: unique name, such as ``rfedavg-table1``.
-        columns: the columns; neighbours of one group stand under its heading.
-        rows: (label, cells).
-        caption: what it says below or above.
-        corner: what stands over the rows' labels.
-        words: whether cells are texts, which start at the left.
+    Neighbouring columns of one group stand under its heading; rows are (label, cells), and ``corner`` stands
+    over their labels; ``words``: whether cells are texts, which start at the left.
     """
 
     name: str

@@ -31,13 +31,9 @@ HOLDS, FAILS, OPEN = GREEN, VERMILION, "0.6"
 def lines(
     column: str, along: Sequence[float], places: Sequence[Sequence[Sides]], laws: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield the tidy lines of a setting.
+    """Yield the tidy lines of a setting, given what groups of draws found at each place along what varies.
 
-    Args:
-        column: the setting.
-        along: what varies.
-        places: what groups of draws found at each place.
-        laws: the inequalities in O(), which are about means over draws.
+    ``laws`` are the inequalities in O(), which are about means over draws.
     """
     for row in places[0][0]:
         left, right = (_side(row, places, index) for index in (0, 1))
@@ -86,11 +82,8 @@ def picture(
 ) -> Picture:
     """Draw the ratios, and say what fails, what is too loose to say anything, and how laws grow.
 
-    Args:
-        frame: tidy lines.
-        titles: the settings in words, by column.
-        notes: what the caption's notes say first.
-        labels: what rows are called in print, where that isn't what the lines call them.
+    ``titles`` are the settings in words, by column, and ``labels`` what rows are called in print, where that
+    isn't what the lines call them. The caption's notes begin with ``notes``.
     """
     shown = frame.replace({"row": dict(labels)})
     lawful = shown["column"].str.endswith(SLOPE)

@@ -20,10 +20,8 @@ COLUMNS = ("paper", "target", "row", "column", "value", "published_mean", "scale
 class Listing(Target):
     """A table of words: it follows from the parameters or the recipes, so it needs no run.
 
-    Attributes:
-        word: the text of a cell, given the paper's parameters, row and column key.
-        heading: what stands over the lines' labels.
-        note: a sentence of its own for the caption.
+    ``word`` is the text of a cell, given the paper's parameters, row and column key; ``heading`` stands over
+    the lines' labels; ``note`` is a sentence of its own for the caption.
     """
 
     kind = "words"

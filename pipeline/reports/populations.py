@@ -106,11 +106,9 @@ def picture(
 ) -> Picture:
     """Draw both sides of inequalities in populations, over the number n of rows or K of clients.
 
-    Args:
-        settings: in words, what is measured in a population for n rows, and the skew; their names end in
-            what varies, ``-n`` or ``-K``, and begin with ``one`` where there is one client.
-        laws: the inequalities in O().
-        notes, labels: see ``inequalities.picture``.
+    ``settings``: in words, what is measured in a population for n rows, and the skew. Their names end in what
+    varies, ``-n`` or ``-K``, and begin with ``one`` where there is one client. The other arguments are those
+    of ``inequalities.lines`` and ``inequalities.picture``.
     """
     lines: list[dict[str, Any]] = []
     for name, (_, measure, skew) in settings.items():

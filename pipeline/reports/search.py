@@ -153,10 +153,8 @@ def search(
 ) -> Table:
     """Declare the table of one method's search: one row per candidate.
 
-    Args:
-        query: (parameters, column key, search, candidate) -> its runs.
-        title: ``{}`` stands for the method's name.
-        measure: what a run is scored by; its accuracy on rows held out, in per cent, unless given.
+    ``query``: (parameters, column key, search, candidate) -> its runs; ``{}`` in the title stands for the
+    method's name; a run is scored by its accuracy on rows held out, in per cent, unless ``measure`` is given.
     """
 
     @cache

@@ -61,14 +61,9 @@ Measure = Callable[[Plan, Mapping[Cell, tuple[RunFacts, ...]]], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class Board(Target):
-    """A table of what all final runs together say.
+    """A table of what all final runs together say, given the line of each that ``measure`` returns.
 
-    Attributes:
-        plan: what the benchmark compares.
-        say: what there is to say, given what was measured.
-        heading: what stands over the rows' labels.
-        words: whether cells are texts.
-        measure: returns a line for each run.
+    ``heading`` stands over the rows' labels; ``words``: whether cells are texts.
     """
 
     kind = "table"

@@ -20,13 +20,10 @@ def variations(
     data: Callable[[str], str] = str,
     **more: Any,
 ) -> Table:
-    """Declare a table of variations.
+    """Declare a table of variations, given the words of each column.
 
-    Args:
-        columns: the words of each column.
-        query: (the paper's parameters, method, column, changes) -> the runs.
-        data: a column's data set, which is its name unless given; columns that lack theirs are left out.
-        more: other fields of the table.
+    ``query``: (the paper's parameters, method, column, changes) -> the runs; ``data``: a column's data set,
+    which is its name unless given. Columns that lack theirs are left out.
     """
 
     def shown(params: PaperParams) -> Mapping[str, str]:
