@@ -44,7 +44,6 @@ class Analytic(Autograd):
     scratch: Scratch = field(default_factory=dict, repr=False, compare=False)
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
         model = self.problem.model
         views = model.trainable.views(w)
         into = views if out is w else model.trainable.views(out)

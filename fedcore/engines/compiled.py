@@ -52,7 +52,6 @@ class Compiled(Fused):
         return {"numba": version("numba")} if isinstance(self.problem.model, Cnn | Lstm) else {}
 
     def bind(self, w: Tensor, out: Tensor, terms: Sequence[BoundTerm]) -> Gradient:
-        """Return the function that writes a batch's gradient at ``w`` into ``out``, which may be ``w``."""
         model = self.problem.model
         if not isinstance(model, Cnn | Lstm):
             return super().bind(w, out, terms)

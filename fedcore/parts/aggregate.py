@@ -57,7 +57,6 @@ class WeightedMean(Aggregation):
     label: str = "averaging"
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
-        """Return the weighted mean change [d], relative to ``model``."""
         return weighted_sum(changes(model, uploads), sample_weights(uploads))
 
 
@@ -68,7 +67,6 @@ class PlainMean(Aggregation):
     label: str = "plain averaging"
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
-        """Return the mean change [d], relative to ``model``."""
         return weighted_sum(changes(model, uploads), [1 / len(uploads)] * len(uploads))
 
 
@@ -96,7 +94,6 @@ class Fair(Aggregation):
     costs = Work(rows=1)  # the mean loss on each client's rows
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
-        """Return the fair change [d]."""
         shares = sample_weights(uploads) if self.weights == "nk" else [1.0] * len(uploads)
         h, steps, weights = 0.0, list[Tensor](), list[float]()
         for upload, share in zip(uploads, shares, strict=True):
@@ -135,7 +132,6 @@ class NormalisedMean(Aggregation):
     label: str = "normalized averaging"
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
-        """Return the normalised mean change [d], relative to ``model``."""
         p = sample_weights(uploads)
         sums = [coefficient_sum(run, state, upload.client, self.mu) for upload in uploads]
         lengths: Mapping[Effective, Sequence[float]] = {
@@ -191,7 +187,6 @@ class DriftCorrectedMean(Aggregation):
     family = "averaging"
 
     def change(self, run: Run, state: State, model: Tensor, uploads: list[Upload]) -> Tensor:
-        """Return the mean change [d] of the corrected models, relative to ``model``."""
         corrected = (upload.model + upload.extras["drift"] - model for upload in uploads)
         return weighted_sum(corrected, sample_weights(uploads))
 
@@ -263,7 +258,6 @@ class LearnedMixture(Aggregation):
         return weighted_sum((upload.model for upload in uploads), p.tolist()) - model
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the sum and the extremes of p."""
         p = state.server["mixture"].double()
         return {"mixture_sum": float(p.sum()), "mixture_min": float(p.min()), "mixture_max": float(p.max())}
 

@@ -37,7 +37,6 @@ class Deltas(Exchange):
     cohort_only = True
 
     def start(self, run: Run, state: State) -> None:
-        """Start with zero vectors."""
         width = features(run.problem, state.model, run.problem.test.x[:1]).shape[1]
         state.server["delta"] = state.model.new_zeros(len(run.problem.clients), width)
 
@@ -102,13 +101,11 @@ class FeatureMeans(Deltas):
             state.values["sharing"] = list(plan.cohort)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Compute delta_k from the local model (``when="local"``)."""
         if self.when == "local":
             model = job.received if self.at_start else upload.model
             upload.extras["delta"] = self._delta(run, model, job.client, state.round)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Keep the cohort's new vectors."""
         delta = state.server["delta"].clone()
         for upload in uploads:
             client, new = upload.client, upload.extras.get("delta")
@@ -140,7 +137,6 @@ class BatchMeans(Deltas):
         state.values["sharing"] = []
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
-        """Compute and share the cohort's vectors."""
         delta = torch.zeros_like(state.server["delta"])
         for client in plan.cohort:
             model = self._own(run, state, client) if self.when == "local" else state.model
@@ -148,7 +144,6 @@ class BatchMeans(Deltas):
         state.server["delta"], state.values["sharing"] = delta, list(plan.cohort)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Let the client keep its trained model."""
         if self.when == "local":
             state.clients["own_model"][job.client] = upload.model
 
@@ -192,11 +187,9 @@ class Densities(Exchange):
         state.values["mmd"] = self._distance(run, state, 0)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Estimate the client's density under its local model."""
         upload.extras["density"] = self._estimate(run, upload.model, job.client)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Mix the cohort's new densities in."""
         state.server["density"] = state.server["density"].clone()
         for upload in uploads:
             state.server["density"][upload.client] = upload.extras["density"]
@@ -204,7 +197,6 @@ class Densities(Exchange):
         state.values["mmd"] = self._distance(run, state, state.round + 1) if due else nan
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the mean MMD between the clients' densities and the mixture."""
         return {"mmd": state.values["mmd"]}
 
     def messages(self) -> tuple[Message, ...]:

@@ -32,7 +32,6 @@ class Proximal(Term):
         return Work(vectors=2 if self.mu else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the model that the client received."""
         if self.squared or not self.mu:
             return _pull(job, job.received, self.mu if self.half else 2 * self.mu)
 
@@ -106,7 +105,6 @@ class TraceNorm(Term):
         return Work(decompositions=1 if self.alpha else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the output layer."""
         layout, head = run.problem.model.trainable, run.problem.model.head
 
         def add_gradient(out: Tensor, w: Tensor) -> None:
@@ -207,7 +205,6 @@ class MmdToMixture(Term):
         return Work(points=self.samples if self.gamma and self.mmd == "kernel" else 0)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Draw the client's points from the mixture it received."""
         drawn = draw_mixture(state, self.samples, run.streams.get("mixture", state.round, job.client))
         tiny = torch.finfo(drawn.dtype).tiny
 
@@ -236,17 +233,14 @@ class DriftPenalty(Term):
     costs = Work(vectors=2, held=1)  # a pull in each step, and a drift per client
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the model received, less the client's drift."""
         drift = state.clients["drift"].get(job.client)
         return _pull(job, job.received if drift is None else job.received - drift, self.alpha)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Add the round's change to the drift."""
         drift = state.clients["drift"].get(job.client)
         upload.extras["drift"] = upload.change if drift is None else drift + upload.change
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Keep each client's drift."""
         for upload in uploads:
             state.clients["drift"][upload.client] = upload.extras["drift"]
 
@@ -271,7 +265,6 @@ class Contrastive(Term):
         return Work(batch=ANCHORS if self.mu else 0, held=1)
 
     def bind(self, run: Run, state: State, job: Job) -> BoundTerm:
-        """Bind to the model received and the client's previous model."""
         previous = state.clients["previous"].get(job.client)
         if not self.mu or previous is None:
             return BoundTerm()
@@ -298,7 +291,6 @@ class Contrastive(Term):
         return BoundTerm(feature_loss=loss, feature_gradient=gradient, passes=ANCHORS)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Keep each client's model for its next round."""
         for upload in uploads:
             state.clients["previous"][upload.client] = upload.model
 

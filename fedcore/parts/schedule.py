@@ -24,7 +24,6 @@ class Synchronous(Schedule):
     label: str = "synchronous"
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one stage in which every client of the cohort trains."""
         cohort = run.recipe.select.cohort(run, state)
         return _one_stage(state, cohort, (0,) * len(cohort))
 
@@ -36,7 +35,6 @@ class OwnStarts(Synchronous):
     label: str = "synchronous, own starts"
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one stage; the drawn starts take the global model's place."""
         plan, init = super().plan(run, state), run.spec.model.options.init
         streams = (run.streams.get("model", client=client) for client in plan.cohort)
         drawn = (initialise(run.problem.whole, init, rng, state.models.dtype)[0] for rng in streams)
@@ -64,7 +62,6 @@ class Chained(Schedule):
         refuse_rates_by_step(run.spec, "clients in turn")
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one stage per client."""
         cohort = run.recipe.select.cohort(run, state)
         stages = tuple(((0, client),) for client in cohort)
         return Plan(cohort, (state.model,), stages, groups=(0,), every_stage=True)
@@ -82,7 +79,6 @@ class Redistribution(Schedule):
 
     @property
     def in_turn(self) -> int:
-        """S clients."""
         return self.select.redistributions
 
     def start(self, run: Run, state: State) -> None:
@@ -110,7 +106,6 @@ class Centralised(Schedule):
     federated = False
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan a round without jobs."""
         return Plan(cohort=(), starts=(), stages=(), groups=(0,))
 
 
@@ -131,12 +126,10 @@ class Clustered(Schedule):
     label: str = "clustered"
 
     def start(self, run: Run, state: State) -> None:
-        """Put all clients into one cluster."""
         super().start(run, state)
         state.values["clusters"] = [0] * len(run.problem.clients)
 
     def plan(self, run: Run, state: State) -> Plan:
-        """Plan one stage: the cohort, or everyone in the round that clusters."""
         clustering = state.round == self.cluster_round
         cohort = tuple(run.problem.active) if clustering else run.recipe.select.cohort(run, state)
         return _one_stage(state, cohort, tuple(state.values["clusters"][client] for client in cohort))
@@ -156,7 +149,6 @@ class Clustered(Schedule):
         state.models, state.optimizer_state = torch.stack(models), states
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the number of clusters."""
         return {"clusters": len(state.models)}
 
     def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:
@@ -209,7 +201,6 @@ class Asynchronous(Schedule):
         return Work(versions=self.max_staleness + 1)
 
     def trainings(self, cohort: int) -> int:
-        """Return one, whatever the cohort is."""
         return 1
 
     def start(self, run: Run, state: State) -> None:
@@ -237,7 +228,6 @@ class Asynchronous(Schedule):
         versions[(state.round + 1) % len(versions)] = state.model
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the last update's staleness."""
         return {"staleness": state.values["staleness"]}
 
     def event(self, run: Run, state: State) -> tuple[int, int]:

@@ -48,7 +48,6 @@ class Uniform(Selection):
                 raise SpecError(f"participation.cohorts: no client of {list(cohort)} holds rows")
 
     def cohort(self, run: Run, state: State) -> tuple[int, ...]:
-        """Return the coming round's clients, sorted."""
         active = run.problem.active
         if (cohorts := run.spec.participation.cohorts) is not None:
             chosen = set(cohorts[state.round % len(cohorts)])
@@ -157,7 +156,6 @@ class Importance(Assignments):
         return (Message("up", "importance score", lambda run, state: self.redistributions),)
 
     def columns(self, state: State) -> dict[str, float]:
-        """Report the largest score and the share of all scores that it has."""
         scores = state.server["importance"]
         return {"importance_max": float(scores.max()), "importance_share": float(scores.max() / scores.sum())}
 

@@ -19,7 +19,6 @@ class ServerSgd(ServerOptimizer):
     label: str = "pseudo-SGD"
 
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
-        """Return w + lr D; there is no state."""
         return model + change * self.lr if self.lr != 1.0 else model + change, past
 
 
@@ -32,7 +31,6 @@ class ServerMomentum(ServerOptimizer):
     label: str = "server momentum"
 
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
-        """Return the new model and the new v."""
         v = change if "v" not in past else change + past["v"] * self.beta
         return model + v * self.lr, {"v": v}
 
@@ -56,7 +54,6 @@ class SlowMomentum(ServerOptimizer):
     family = "server momentum"
 
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
-        """Return the new model and the new m."""
         gamma = learning_rate(run, state, run.problem.active[0])
         m = change / -gamma
         if "m" in past:
@@ -94,7 +91,6 @@ class Adaptive(ServerOptimizer):
     family = "server momentum, adaptive learning rate"
 
     def step(self, run: Run, state: State, model: Tensor, change: Tensor, past: OptimizerState) -> Step:
-        """Return the new model, m and v."""
         m = change * (1 - self.beta1)
         if "m" in past:
             m.add_(past["m"], alpha=self.beta1)

@@ -48,7 +48,6 @@ class ControlVariates(UpdateRule):
         return Direction(offset=state.server["control"] - _control(state, job.client))
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
-        """Compute c_k+ on the client."""
         if self.option == 1:
             block = run.problem.clients[job.client]
             upload.extras["control"] = run.engine.full_gradient(job.received, block)
@@ -59,7 +58,6 @@ class ControlVariates(UpdateRule):
             upload.extras["control"] = _control(state, job.client) - state.server["control"] + drift
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Move c by the clients' changes and keep each c_k+."""
         total = sum(run.problem.sizes)
         control = state.server["control"].clone()
         for upload in uploads:
@@ -95,7 +93,6 @@ class Deviations(UpdateRule):
         return Direction(offset=None if deviation is None else -deviation)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Renew the deviations of the round's clients."""
         store = state.clients["deviation"]
         for upload in uploads:
             moved = (state.model - upload.model) / (coefficient_sum(run, state, upload.client) * upload.lr)
@@ -122,24 +119,20 @@ class Mimicry(UpdateRule):
         return Work(vectors=3, batch=0 if self.lite else 3, gradients=1)
 
     def start(self, run: Run, state: State) -> None:
-        """Start the momentum at zero."""
         state.server["momentum"] = state.model.new_zeros(state.model.shape)
 
     def before(self, run: Run, state: State, plan: Plan) -> None:
-        """Collect the cohort's full gradients at the server's model."""
         sizes = [len(run.problem.clients[k]) if self.weights == "nk" else 1 for k in plan.cohort]
         gradients = (run.engine.full_gradient(state.model, run.problem.clients[k]) for k in plan.cohort)
         state.server["gradient"] = weighted_sum(gradients, [size / sum(sizes) for size in sizes])
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
-        """Return the blend of the corrected gradient and the momentum."""
         offset = state.server["momentum"] * self.beta
         if not self.lite:
             offset.add_(state.server["gradient"], alpha=1 - self.beta)
         return Direction(offset, 1 - self.beta, anchored=not self.lite)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Move the momentum by the cohort's gradient."""
         moved = state.server["momentum"] * self.beta
         state.server["momentum"] = moved.add_(state.server["gradient"], alpha=1 - self.beta)
 
@@ -186,7 +179,6 @@ class BlendedMomentum(UpdateRule):
     costs = Work(vectors=1)  # an offset in each step
 
     def direction(self, run: Run, state: State, job: Job) -> Direction:
-        """Return the blended direction."""
         inner = self.rule.direction(run, state, job)
         rest = 1 - self.weight
         offset = None if inner.offset is None else inner.offset * rest

@@ -38,7 +38,6 @@ class ClientFeatures(Part):
     label: str = "client features"
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Compute the features once the last round's models are there."""
         if state.round + 1 < run.spec.training.rounds:
             return
         for upload in uploads:
@@ -73,12 +72,10 @@ class MixtureFeatures(Part):
     label: str = "features of the mixture"
 
     def start(self, run: Run, state: State) -> None:
-        """Keep the features under w_0, if asked for."""
         state.values["mixture"] = []
         self._keep(run, state, 0)
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Keep the features under the new model, if it is its turn."""
         self._keep(run, state, state.round + 1)
 
     def arrays(self, state: State) -> dict[str, dict[str, NDArray[np.generic]]]:

@@ -28,11 +28,9 @@ class ModelPath(Part):
     label: str = "path of the model"
 
     def start(self, run: Run, state: State) -> None:
-        """Keep w_0."""
         state.server["path"], state.values["path"] = state.models[:1].clone(), [0]
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Keep the new model, if it is its turn."""
         if run.due(state.round + 1, self.every):
             state.server["path"] = torch.cat([state.server["path"], state.models[:1]])
             state.values["path"] = [*state.values["path"], state.round + 1]
@@ -60,7 +58,6 @@ class LossBetween(Part):
     label: str = "loss between models"
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Measure once the last round's models are there."""
         if state.round + 1 < run.spec.training.rounds or not uploads:
             return
         first, second = uploads[0].model, (uploads[1].model if len(uploads) > 1 else uploads[0].received)

@@ -40,11 +40,9 @@ class RiskBound(Part):
     label: str = "terms of the risk bound"
 
     def start(self, run: Run, state: State) -> None:
-        """Measure w_0."""
         state.values["risk"] = [self._row(run, 0, state.model, [state.model])]
 
     def after(self, run: Run, state: State, plan: Plan, uploads: list[Upload], before: Tensor) -> None:
-        """Measure the new model, if it is its turn."""
         if run.due(state.round + 1, self.every):
             models = [state.model, *(upload.model for upload in uploads)]
             row = self._row(run, state.round + 1, state.model, models)
