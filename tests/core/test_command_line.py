@@ -64,8 +64,12 @@ def test_the_version() -> None:
 
 def completed(words: str) -> set[str]:
     """Return what a shell completes the last word to."""
-    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_FEDCORE_COMPLETE": "complete_bash"}
-    result = RUN.invoke(app, [], env=asked, prog_name="fedcore")
+    variables = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+        "_FEDCORE_COMPLETE": "complete_bash",
+    }
+    result = RUN.invoke(app, [], env=variables, prog_name="fedcore")
     assert result.exit_code == 0
     return set(result.stdout.split())
 
