@@ -66,8 +66,8 @@ def make(problem: Problem, precision: str) -> Compiled:
     engine, model = Compiled(problem, precision), problem.model
     if not isinstance(model, Cnn | Lstm):
         return engine
-    own: Scratch = {}  # rows pass through in the middle of a gradient, whose buffers must stay
-    return replace(engine, problem=replace(problem, features=partial(features, model, own)))
+    scratch: Scratch = {}  # rows pass through in the middle of a gradient, whose buffers must stay
+    return replace(engine, problem=replace(problem, features=partial(features, model, scratch)))
 
 
 def parts(model: Cnn | Lstm, p: Parameters, out: Parameters, scratch: Scratch) -> tuple[Below, Sequence[str]]:
