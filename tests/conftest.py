@@ -22,6 +22,7 @@ COLLECTED: set[str] = set()
 
 
 # Most of a process's start is compiling, so each module is compiled once, whatever the environment says.
+# Where what is installed can't be written, all compiled modules have a folder of their own.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 if not os.access(Path(pytest.__file__).parent, os.W_OK):

@@ -63,11 +63,11 @@ class Compiled(Fused):
 
 def make(problem: Problem, precision: str) -> Compiled:
     """Return the engine of a problem, which passes rows through the model in compiled loops too."""
-    engine, model = Compiled(problem, precision), problem.model
-    if not isinstance(model, Cnn | Lstm):
-        return engine
-    scratch: Scratch = {}  # rows pass through in the middle of a gradient, whose buffers must stay
-    return replace(engine, problem=replace(problem, features=partial(features, model, scratch)))
+    model = problem.model
+    if isinstance(model, Cnn | Lstm):
+        scratch: Scratch = {}  # rows pass through in the middle of a gradient, whose buffers must stay
+        problem = replace(problem, features=partial(features, model, scratch))
+    return Compiled(problem, precision)
 
 
 def parts(model: Cnn | Lstm, p: Parameters, out: Parameters, scratch: Scratch) -> tuple[Below, Sequence[str]]:
@@ -78,10 +78,16 @@ def parts(model: Cnn | Lstm, p: Parameters, out: Parameters, scratch: Scratch) -
 
 
 def features(model: Cnn | Lstm, scratch: Scratch, p: Parameters, x: Tensor) -> Tensor:
-    """Return phi(x) [rows, features] of rows that only pass through, ``PIECE`` by ``PIECE``."""
-    below, head = parts(model, p, p, scratch)
-    phi = torch.cat([below(rows)[0].flatten(1).clone() for rows in x.split(PIECE)])
-    for name in head[:-1]:
+    """Return phi(x) [rows, features] of rows that only pass through, ``PIECE`` by ``PIECE``.
+
+    Buffers of a whole piece stay in ``scratch``.
+    """
+    outputs, hidden = list[Tensor](), list[str]()
+    for rows in x.split(PIECE):
+        below, (*hidden, _) = parts(model, p, p, scratch if len(rows) == PIECE else {})
+        outputs.append(below(rows)[0].flatten(1).clone())
+    phi = torch.cat(outputs)
+    for name in hidden:
         phi = torch.addmm(p[f"{name}.bias"], phi, p[f"{name}.weight"].T).relu_()
     return phi
 

@@ -53,7 +53,7 @@ def features(problem: Problem, w: Tensor, x: Tensor, precision: str = "fp32") ->
 
 def _phi(problem: Problem, w: Tensor, p: Parameters, rows: Tensor, precision: str) -> Tensor:
     """Return the features of a chunk in the type of ``w``, in which the output layer computes."""
-    if problem.features is not None and precision == "fp32":
+    if problem.features is not None and precision == "fp32" and w.dtype == problem.start.dtype:
         return problem.features(p, rows)
     with arithmetic(w, precision):
         return problem.model.features(p, rows).to(w.dtype)

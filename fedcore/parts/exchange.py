@@ -144,6 +144,7 @@ class BatchMeans(Deltas):
         state.server["delta"], state.values["sharing"] = delta, list(plan.cohort)
 
     def uploaded(self, run: Run, state: State, job: Job, upload: Upload) -> None:
+        """Let the client keep its trained model."""
         if self.when == "local":
             state.clients["own_model"][job.client] = upload.model
 

@@ -7,7 +7,7 @@ import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 
-SKIPPED = shutil.ignore_patterns("out", "*.pyc.*")
+SKIPPED = shutil.ignore_patterns("out", "*.pyc.*", "*.nb[ci]*")
 
 
 def copy_folder(source: Path, target: Path) -> None:

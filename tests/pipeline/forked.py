@@ -29,7 +29,8 @@ def call(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, whose modules come first, and return what it printed.
 
-    ``snakemake``, ``fedcore`` and ``python -m MODULE`` are forked, others are started.
+    ``snakemake``, ``fedcore`` and ``python -m MODULE`` are forked, others are started. What Python and the
+    libraries read of the environment when they start, such as PYTHONUTF8, is that of the tests.
     """
     match [*command]:
         case ["python" | sys.executable, "-m", module, *arguments]:
@@ -37,7 +38,7 @@ def call(
         case ["snakemake", *arguments]:
             module = "snakemake"
         case [program, *arguments] if program == FEDCORE:
-            module = "fedcore.cli.main"
+            module = program
         case _:
             return subprocess.run(
                 command,
@@ -75,10 +76,13 @@ def _run(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.path.insert(0, folder)
+    sys.path[:0] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX")
     sys.argv = [module, *arguments]
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module == FEDCORE:
+            runpy.run_path(module, run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
         atexit._run_exitfuncs()

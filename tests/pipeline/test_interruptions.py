@@ -91,8 +91,9 @@ def test_a_build_that_is_asked_to_end_ends_its_snakemake(fresh: Project, record_
     process = started(fresh, "sh", "-c", "trap '' INT; exec \"$@\"", "sh", *build, FAKE_SECONDS="1")
     until_runs(fresh, 1, process)
     process.terminate()
-    said, _ = process.communicate()
+    said, _ = process.communicate(timeout=60)
     assert process.returncode != 0, said
+    assert len(fresh.executed()) < RUNS
     assert not list((fresh.folder / ".snakemake" / "locks").glob("*.lock"))
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)

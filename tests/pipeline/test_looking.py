@@ -103,7 +103,7 @@ def seen(project: Project, but: str = "-") -> dict[str, tuple[int, bytes]]:
         name: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in project.folder.rglob("*")
         if OWN.isdisjoint(path.relative_to(project.folder).parts)
-        and not (path.is_dir() and any((path / folder).exists() for folder in OWN))
+        and not (path / ".snakemake").exists()
         and not (name := path.relative_to(project.folder).as_posix()).startswith(but)
         and not but.startswith(f"{name}/")
     }
