@@ -59,6 +59,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.unfreeze()  # some libraries take what is left at the end for leaks
     if not hasattr(session.config, "workerinput"):
         copies = BYTECODE.joinpath(*Path(tempfile.gettempdir()).parts[1:])
         for folder in copies.glob("pytest-of-*"):
